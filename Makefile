@@ -1,0 +1,54 @@
+# The front door. Everything is built by Bazel; each target sees to what it needs first.
+#
+# SPDX-License-Identifier: Apache-2.0
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+BAZEL ?= bazel
+CONFIG ?=
+ARGS ?=
+
+config = $(if $(CONFIG),--config=$(CONFIG))
+
+.PHONY: help demo check bench lint format clean setup-build setup-check setup-bench setup-lint
+
+help:
+	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
+	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
+	@echo 'make bench [ARGS=...]                       what a call costs'
+	@echo 'make lint                                   format, headers, layers, static analysis'
+	@echo 'make format                                 formats the C files'
+	@echo 'make clean                                  removes what was built'
+
+demo: setup-build
+	@$(BAZEL) build --config=opt //examples/demo:demo >&2
+	@bazel-bin/examples/demo/demo $(ARGS)
+
+check: setup-check
+	@BAZEL='$(BAZEL)' bazel/test.sh $(config)
+
+bench: setup-bench
+	@$(BAZEL) build --config=opt //bench/... >&2
+	@bazel-bin/bench/bench $(ARGS)
+
+lint: setup-lint
+	@BAZEL='$(BAZEL)' test/lint/run
+
+format: setup-lint
+	@git ls-files -co --exclude-standard -- '*.c' '*.h' | xargs -r clang-format -i
+
+clean:
+	@$(BAZEL) clean
+
+setup-build:
+	@bazel/setup.sh build
+
+setup-check:
+	@bazel/setup.sh build check
+
+setup-bench:
+	@bazel/setup.sh build bench
+
+setup-lint:
+	@bazel/setup.sh build lint
