@@ -1,0 +1,56 @@
+/* weir/error.h – whether a call of the library worked: configuration, misuse, memory.
+ *
+ * How an RPC ended is never told with these; that is a grpc_status_code in a report or an outcome.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_ERROR_H
+#define WEIR_ERROR_H
+
+#include <stdint.h>
+
+#include <weir/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum weir_error {
+  WEIR_OK = 0,
+  WEIR_ERROR_INVALID_ARGUMENT, /* a value that can't be right, whatever the state */
+  WEIR_ERROR_INVALID_POLICY, /* a policy document that was refused; the diagnostic names the place */
+  WEIR_ERROR_NO_MEMORY,      /* the allocator said no; nothing was changed */
+  WEIR_ERROR_UNSUPPORTED, /* a newer program asks an older library for something it does not know */
+  WEIR_ERROR_UNAVAILABLE  /* the thing exists no more, or is shutting down */
+};
+
+#define WEIR_DIAGNOSTIC_PATH_SIZE 96
+#define WEIR_DIAGNOSTIC_MESSAGE_SIZE 160
+
+/* Where and why something was refused. The caller's memory; written only on failure, always terminated. */
+struct weir_diagnostic {
+  char path
+      [WEIR_DIAGNOSTIC_PATH_SIZE]; /* the field, e.g. "methodConfig[2].retryPolicy.maxBackoff"; "" = whole */
+  char message[WEIR_DIAGNOSTIC_MESSAGE_SIZE]; /* English, one line */
+  uint32_t line;                              /* from 1; 0 = the fault is not one of syntax */
+  uint32_t column;                            /* from 1; 0 = as `line` */
+};
+
+/* Names an error for logs and tests, e.g. "NO_MEMORY".
+ *
+ * Ownership: the result is static.
+ * Threads:   any thread.
+ * Errors:    none; a value that is none of the enum's is "UNKNOWN". */
+WEIR_API const char *weir_error_name(enum weir_error error);
+
+/* Describes an error in English. The text may change between releases.
+ *
+ * Ownership: the result is static.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API const char *weir_error_string(enum weir_error error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_ERROR_H */

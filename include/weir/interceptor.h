@@ -1,0 +1,127 @@
+/* weir/interceptor.h – one layer of the stack that a call goes through.
+ *
+ * A layer decides, the engine acts: a hook is given facts and the time, and returns a decision. It never reads a clock,
+ * arms a timer, starts a batch or allocates, and it never calls another layer: the engine walks the stack.
+ * The built-in layers (interceptors/) use exactly this table.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_INTERCEPTOR_H
+#define WEIR_INTERCEPTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/clock.h>
+#include <weir/outcome.h>
+#include <weir/policy.h>
+#include <weir/reason.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_interceptor weir_interceptor;
+
+enum weir_breaker_state { WEIR_BREAKER_CLOSED = 0, WEIR_BREAKER_OPEN, WEIR_BREAKER_HALF_OPEN };
+
+/* What happened outside, read once for all hooks that are asked about it. */
+struct weir_event {
+  int64_t now_ns;
+  const struct weir_random *random; /* for jitter and references; borrowed for the hook */
+};
+
+enum weir_call_shape {
+  WEIR_CALL_SHAPE_STREAM = 0, /* several batches, or one that is not a whole unary call */
+  WEIR_CALL_SHAPE_ONE_BATCH   /* one batch with all operations of a unary call */
+};
+
+/* What is known of the request that this process serves while it makes the call. */
+struct weir_inbound_facts {
+  int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = it has none */
+  const char *
+      retry_owner; /* the marker to pass on when a layer further out owns retries; NULL = none does */
+};
+
+/* A call's plan: what the layers agree on. The engine fills the facts, layers tighten and decide. */
+struct weir_plan {
+  /* Facts of the call; layers only read them. */
+  const struct weir_method_policy *method;
+  const struct weir_inbound_facts *inbound; /* NULL: the root of a chain */
+  const char *path;                         /* "/pkg.Service/Method", not terminated */
+  size_t path_size;
+  enum weir_call_shape shape;
+  bool replayable;         /* the request can be sent again */
+  int64_t started_at_ns;   /* when the first batch was started */
+  int64_t attempted_at_ns; /* when the current attempt was */
+  uint32_t
+      n_attempts; /* attempts that count (A6); a replay of what the server never saw does not */
+
+  /* The budget. Layers may only bring it nearer. */
+  int64_t deadline_at_ns;
+  enum weir_deadline_bound deadline_bound;
+
+  /* The next attempt. */
+  int64_t resume_at_ns;    /* set by the layer that answers RETRY */
+  int64_t min_attempt_ns;  /* the least time that an attempt needs */
+  bool uncounted;          /* the next attempt is not one for A6: no header, no count */
+  bool single_attempt;     /* no further attempt, whatever happens (a half-open probe) */
+  const char *retry_owner; /* sent as weir-retry-owner with each attempt; NULL = not sent */
+
+  /* The answer. */
+  enum weir_origin refused_as; /* with REFUSE from admit: what the call's outcome is made of */
+  enum weir_reason reason;
+  int64_t next_probe_in_ns;              /* with BREAKER_OPEN; 0 otherwise */
+  enum weir_breaker_state breaker_state; /* as the call last saw it */
+  grpc_status_code visible_code; /* what the caller sees; the engine starts it as the raw code */
+  bool scrubbed;                 /* the caller sees weir's words only, never the peer's */
+  bool do_not_retry;             /* the caller's own caller should not try again */
+};
+
+enum weir_admission { WEIR_ADMISSION_PROCEED = 0, WEIR_ADMISSION_REFUSE };
+
+enum weir_disposition { WEIR_DISPOSITION_FINISH = 0, WEIR_DISPOSITION_RETRY };
+
+/* One layer. Static and const; one table a kind, any number of instances. A hook left NULL passes through. Hooks of one
+ * call never run at once; hooks of different calls do, so what an instance holds is atomic or guarded. */
+struct weir_interceptor_vtable {
+  size_t size;            /* sizeof(struct weir_interceptor_vtable); later versions append */
+  const char *name;       /* static; unique in a stack */
+  size_t call_state_size; /* bytes of zeroed memory for each call */
+
+  /* Once a call, outermost first. May tighten the plan's deadline; may refuse: the call then ends here, with
+   * plan->refused_as and plan->reason. A layer that refuses is not released. */
+  enum weir_admission (*admit)(weir_interceptor *self, void *call_state,
+                               const struct weir_event *event, struct weir_plan *plan);
+
+  /* Whether a further attempt may start at plan->resume_at_ns: asked before the wait for it and again when it is over
+   * (resume_at_ns is then `now`), outermost first. A refusal ends the call with its last outcome; it sets the reason. */
+  enum weir_admission (*resume)(weir_interceptor *self, void *call_state,
+                                const struct weir_event *event, struct weir_plan *plan);
+
+  /* When a stream's first response message arrives; at most once a call. */
+  void (*progress)(weir_interceptor *self, void *call_state, const struct weir_event *event);
+
+  /* When an attempt has ended (a layer inside the retrying one) or the call has (that layer and those outside it),
+   * innermost first. The answer of a layer that does not retry is FINISH. */
+  enum weir_disposition (*settle)(weir_interceptor *self, void *call_state,
+                                  const struct weir_event *event,
+                                  const struct weir_outcome *outcome, struct weir_plan *plan);
+
+  /* Exactly once for every call that this layer admitted, settled or not; gives back what admit took. */
+  void (*release)(weir_interceptor *self, void *call_state, const struct weir_event *event);
+
+  /* Once, when the stack goes away. */
+  void (*destroy)(weir_interceptor *self);
+};
+
+/* What every layer begins with. */
+struct weir_interceptor {
+  const struct weir_interceptor_vtable *vtable;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_INTERCEPTOR_H */

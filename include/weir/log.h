@@ -1,0 +1,55 @@
+/* weir/log.h – where the truth about a failure goes that its caller must not see.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_LOG_H
+#define WEIR_LOG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/status.h>
+
+#include <weir/outcome.h>
+#include <weir/reason.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Bytes that may hold anything, NUL and invalid UTF-8 included. */
+struct weir_bytes {
+  const char *data;
+  size_t size;
+};
+
+/* One failed boundary call, untranslated. All of it is borrowed for the call of the sink. */
+struct weir_log_record {
+  const char *reference; /* as in the message that the caller saw; "" when references are off */
+  struct weir_bytes path;
+  const char *target;     /* of the channel */
+  struct weir_bytes peer; /* the address that answered, or the target */
+  grpc_status_code raw_code;
+  grpc_status_code code; /* what the caller saw */
+  enum weir_origin origin;
+  enum weir_blame blames;
+  enum weir_reason reason;
+  uint32_t n_attempts;
+  int64_t duration_ns;
+  struct weir_bytes message;      /* the peer's */
+  struct weir_bytes details;      /* grpc-status-details-bin, decoded from base64 */
+  struct weir_bytes error_string; /* the core's */
+};
+
+/* A receiver of records, borrowed until the last channel made with it is gone. It runs in the thread that drains the
+ * queue, without a lock; it must not block and must not make a weir call on the same queue. */
+struct weir_log_sink {
+  size_t size; /* sizeof(struct weir_log_sink) */
+  void (*write)(void *context, const struct weir_log_record *record);
+  void *context;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_LOG_H */

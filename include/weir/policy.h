@@ -1,0 +1,297 @@
+/* weir/policy.h – the rules of a channel: immutable once made, shared by its calls.
+ *
+ * A policy comes from a JSON document (a gRPC service config is one as it stands) or from options structs. Both go
+ * through the same checks. Durations are nanoseconds.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_POLICY_H
+#define WEIR_POLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/allocator.h>
+#include <weir/clock.h>
+#include <weir/error.h>
+#include <weir/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_MS_NS INT64_C(1000000)
+#define WEIR_SECOND_NS INT64_C(1000000000)
+
+/* Sizes in bytes: no limit. */
+#define WEIR_NO_LIMIT_BYTES UINT32_MAX
+
+/* A6: more than this is taken as this, with a warning. */
+#define WEIR_MAX_ATTEMPTS 5
+
+typedef struct weir_policy weir_policy;
+
+/* How long a call may take. Start from WEIR_DEADLINE_OPTIONS_INIT. */
+struct weir_deadline_options {
+  size_t size;
+  bool inherits_parent;       /* false: the inbound's deadline is not looked at */
+  int64_t default_timeout_ns; /* unary calls that have no deadline, no parent's and no method's */
+  int64_t max_timeout_ns;     /* ceiling of every unary call */
+  int64_t default_stream_timeout_ns; /* as above, for calls in several batches */
+  int64_t max_stream_timeout_ns;
+  int64_t margin_ns; /* kept back from the inbound's deadline, to answer in time */
+  int64_t slack_ns;  /* a peer's DEADLINE_EXCEEDED this close to the call's own is the call's own */
+};
+
+#define WEIR_DEADLINE_OPTIONS_INIT                                                            \
+  {                                                                                           \
+    .size = sizeof(struct weir_deadline_options), .inherits_parent = true,                    \
+    .default_timeout_ns = 10 * WEIR_SECOND_NS, .max_timeout_ns = 60 * WEIR_SECOND_NS,         \
+    .default_stream_timeout_ns = WEIR_NO_LIMIT_NS, .max_stream_timeout_ns = WEIR_NO_LIMIT_NS, \
+    .margin_ns = 0, .slack_ns = 10 * WEIR_MS_NS                                               \
+  }
+
+/* In a table of codes: what the built-in rule says. */
+#define WEIR_TRANSLATION_DEFAULT (-1)
+#define WEIR_N_STATUS_CODES 17
+
+/* What the caller of a boundary channel sees of a failure. Start from WEIR_TRANSLATION_OPTIONS_INIT. */
+struct weir_translation_options {
+  size_t size;
+  bool boundary;    /* false: results pass as they are */
+  bool message_ref; /* append " [ref …]" to scrubbed messages */
+  int8_t codes
+      [WEIR_N_STATUS_CODES]; /* what each raw code becomes; WEIR_TRANSLATION_DEFAULT = as built in */
+  int8_t
+      deadline_exceeded_as; /* overrides the rule for DEADLINE_EXCEEDED; WEIR_TRANSLATION_DEFAULT = the rule */
+  const char *const *keep_metadata; /* keys of trailing metadata that pass a boundary; copied */
+  size_t n_keep_metadata;
+};
+
+#define WEIR_TRANSLATION_OPTIONS_INIT                                                       \
+  {                                                                                         \
+    .size = sizeof(struct weir_translation_options), .boundary = true, .message_ref = true, \
+    .codes = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1},          \
+    .deadline_exceeded_as = -1, .keep_metadata = NULL, .n_keep_metadata = 0                 \
+  }
+
+enum weir_breaker_scope {
+  WEIR_BREAKER_SCOPE_CHANNEL = 0,
+  WEIR_BREAKER_SCOPE_SERVICE,
+  WEIR_BREAKER_SCOPE_METHOD
+};
+
+/* When a circuit breaker opens, and how it closes again. Start from WEIR_BREAKER_OPTIONS_INIT. */
+struct weir_breaker_options {
+  size_t size;
+  bool enabled;
+  bool ignore_resets; /* a lost connection in flight is no failure */
+  enum weir_breaker_scope scope;
+  uint32_t max_breakers; /* of one channel; calls beyond share one */
+  int64_t window_ns;
+  uint32_t window_buckets;
+  uint32_t min_requests; /* samples in the window before it can trip */
+  double failure_ratio;  /* (0, 1]; reached = trips */
+  int64_t open_for_ns;   /* before jitter */
+  double open_jitter;    /* [0, 1): open_for_ns times 1 +- this */
+  double open_backoff;   /* >= 1: each reopening from HALF_OPEN multiplies the open time by this */
+  int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
+  uint32_t probes;         /* calls let through while HALF_OPEN */
+  int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
+  int64_t
+      deadline_floor_ns; /* a DEADLINE_EXCEEDED counts only if the call had at least this long */
+};
+
+#define WEIR_BREAKER_OPTIONS_INIT                                                                \
+  {                                                                                              \
+    .size = sizeof(struct weir_breaker_options), .enabled = true, .ignore_resets = false,        \
+    .scope = WEIR_BREAKER_SCOPE_CHANNEL, .max_breakers = 1024, .window_ns = 60 * WEIR_SECOND_NS, \
+    .window_buckets = 10, .min_requests = 5, .failure_ratio = 0.6,                               \
+    .open_for_ns = 30 * WEIR_SECOND_NS, .open_jitter = 0.1, .open_backoff = 1.0,                 \
+    .max_open_for_ns = 300 * WEIR_SECOND_NS, .probes = 3, .probe_lease_ns = 30 * WEIR_SECOND_NS, \
+    .deadline_floor_ns = 0                                                                       \
+  }
+
+/* Which layer of a chain of services retries. */
+enum weir_retry_owner {
+  WEIR_RETRY_OWNER_OUTERMOST =
+      0, /* this one, unless the request being served carries another's marker */
+  WEIR_RETRY_OWNER_ALWAYS,
+  WEIR_RETRY_OWNER_NEVER
+};
+
+/* What holds for all retries of a channel. Start from WEIR_RETRY_OPTIONS_INIT. */
+struct weir_retry_options {
+  size_t size;
+  enum weir_retry_owner owner;
+  int64_t min_attempt_time_ns; /* an attempt that would have less is not made */
+  uint32_t replay_bytes;       /* requests above this are sent once (the limit itself still fits) */
+  bool retry_after_headers;    /* one-batch calls: response headers alone do not commit */
+};
+
+#define WEIR_RETRY_OPTIONS_INIT                                                     \
+  {                                                                                 \
+    .size = sizeof(struct weir_retry_options), .owner = WEIR_RETRY_OWNER_OUTERMOST, \
+    .min_attempt_time_ns = 1 * WEIR_MS_NS, .replay_bytes = 256 * 1024,              \
+    .retry_after_headers = false                                                    \
+  }
+
+/* A6 retryPolicy of a method. max_attempts 1 = no retry policy. */
+struct weir_retry_policy {
+  uint32_t max_attempts;    /* the first one included; 1..WEIR_MAX_ATTEMPTS */
+  uint32_t retryable_codes; /* bit n = status code n */
+  int64_t initial_backoff_ns;
+  int64_t max_backoff_ns;
+  double backoff_multiplier;
+};
+
+#define WEIR_RETRY_POLICY_NONE                                                             \
+  {                                                                                        \
+    .max_attempts = 1, .retryable_codes = 0, .initial_backoff_ns = 0, .max_backoff_ns = 0, \
+    .backoff_multiplier = 1.0                                                              \
+  }
+
+enum weir_wait_for_ready {
+  WEIR_WAIT_FOR_READY_UNSET = 0,
+  WEIR_WAIT_FOR_READY_TRUE,
+  WEIR_WAIT_FOR_READY_FALSE
+};
+
+/* One entry of methodConfig with one name. Start from WEIR_METHOD_OPTIONS_INIT. */
+struct weir_method_options {
+  size_t size;
+  const char *service; /* "pkg.Service"; "" = every method that no other entry names */
+  const char *method;  /* "" = every method of the service that has no entry of its own */
+  int64_t timeout_ns;  /* WEIR_NO_LIMIT_NS = none; 0 = every call is past its deadline */
+  enum weir_wait_for_ready wait_for_ready;
+  uint32_t max_request_bytes;
+  uint32_t max_response_bytes;
+  struct weir_retry_policy retry;
+};
+
+#define WEIR_METHOD_OPTIONS_INIT                                                         \
+  {                                                                                      \
+    .size = sizeof(struct weir_method_options), .service = "", .method = "",             \
+    .timeout_ns = WEIR_NO_LIMIT_NS, .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,         \
+    .max_request_bytes = WEIR_NO_LIMIT_BYTES, .max_response_bytes = WEIR_NO_LIMIT_BYTES, \
+    .retry = WEIR_RETRY_POLICY_NONE                                                      \
+  }
+
+/* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from WEIR_POLICY_OPTIONS_INIT. */
+struct weir_policy_options {
+  size_t size;
+  const char *name; /* sent as weir-retry-owner; at most 63 of [A-Za-z0-9._-] */
+  const struct weir_deadline_options *deadline;
+  const struct weir_translation_options *translation;
+  const struct weir_breaker_options *breaker;
+  const struct weir_retry_options *retry;
+  uint32_t throttle_max_tokens;        /* A6 retryThrottling, (0, 1000]; 0 = no throttle */
+  uint32_t throttle_token_ratio_milli; /* thousandths of a token for each success */
+  const struct weir_method_options *methods;
+  size_t n_methods;
+  const char *
+      core_service_config; /* handed to the core as it is: load balancing, health checks; NULL = nothing */
+};
+
+#define WEIR_POLICY_OPTIONS_INIT                                                                  \
+  {                                                                                               \
+    .size = sizeof(struct weir_policy_options), .name = "weir", .deadline = NULL,                 \
+    .translation = NULL, .breaker = NULL, .retry = NULL, .throttle_max_tokens = 0,                \
+    .throttle_token_ratio_milli = 0, .methods = NULL, .n_methods = 0, .core_service_config = NULL \
+  }
+
+/* What holds for one method, as the layers read it. Part of a policy; never changes. */
+struct weir_method_policy {
+  int64_t timeout_ns;
+  enum weir_wait_for_ready wait_for_ready;
+  uint32_t max_request_bytes;
+  uint32_t max_response_bytes;
+  struct weir_retry_policy retry;
+  const struct weir_deadline_options *deadline;
+  const struct weir_translation_options *translation;
+  const struct weir_retry_options *retry_options;
+};
+
+/* Makes a policy from options.
+ *
+ * Ownership: `options` and all it points to are copied. On success `*policy_out` is the caller's until
+ *            weir_policy_unref; on failure it is NULL. `allocator` NULL = malloc.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range, or two entries name the same method; `diagnostic`,
+ *            if not NULL, says which. WEIR_ERROR_NO_MEMORY. WEIR_ERROR_UNSUPPORTED a struct from a newer header. */
+WEIR_API WEIR_MUST_CHECK enum weir_error weir_policy_new(const struct weir_policy_options *options,
+                                                         const struct weir_allocator *allocator,
+                                                         weir_policy **policy_out,
+                                                         struct weir_diagnostic *diagnostic);
+
+enum weir_policy_severity { WEIR_POLICY_REFUSED = 0, WEIR_POLICY_WARNING };
+
+/* How a document is read. Start from WEIR_POLICY_LOAD_OPTIONS_INIT. */
+struct weir_policy_load_options {
+  size_t size;
+  bool lenient; /* unknown keys are warnings */
+  /* Told of every problem and warning, in the order of the document, before the load returns. The diagnostic is
+   * borrowed for the call. It runs on the loading thread and may call anything. */
+  void (*on_problem)(void *context, enum weir_policy_severity severity,
+                     const struct weir_diagnostic *problem);
+  void *context;
+};
+
+#define WEIR_POLICY_LOAD_OPTIONS_INIT                                                      \
+  {                                                                                        \
+    .size = sizeof(struct weir_policy_load_options), .lenient = false, .on_problem = NULL, \
+    .context = NULL                                                                        \
+  }
+
+/* Reads a policy from a JSON document (RFC 8259, strictly). Every problem is told to `options->on_problem`; nothing is
+ * applied if there is one.
+ *
+ * Ownership: `json` is borrowed for the call. On success `*policy_out` is the caller's until weir_policy_unref; on
+ *            failure it is NULL. `options` NULL = the defaults, `allocator` NULL = malloc.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_POLICY; `diagnostic`, if not NULL, tells the first problem. WEIR_ERROR_NO_MEMORY. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_policy_from_json(const char *json, size_t json_size,
+                      const struct weir_policy_load_options *options,
+                      const struct weir_allocator *allocator, weir_policy **policy_out,
+                      struct weir_diagnostic *diagnostic);
+
+/* Reads a policy from a file, as weir_policy_from_json does.
+ *
+ * Ownership: as weir_policy_from_json; `path` is borrowed for the call.
+ * Threads:   any thread; it blocks on the file.
+ * Errors:    as weir_policy_from_json, and WEIR_ERROR_UNAVAILABLE when the file can't be read. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_policy_from_file(const char *path, const struct weir_policy_load_options *options,
+                      const struct weir_allocator *allocator, weir_policy **policy_out,
+                      struct weir_diagnostic *diagnostic);
+
+/* Takes another share of a policy.
+ *
+ * Ownership: the result is `policy`, shared; it ends with one more weir_policy_unref.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API weir_policy *weir_policy_ref(weir_policy *policy);
+
+/* Gives a share back. The last one frees the policy.
+ *
+ * Ownership: `policy` is taken over; NULL is allowed.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API void weir_policy_unref(weir_policy *policy);
+
+/* Finds what holds for a method: its own entry, else its service's, else the one without a name, else the built-in
+ * defaults. The chosen entry is used whole.
+ *
+ * Ownership: the result is borrowed until the caller's share of `policy` ends; `path` ("/pkg.Service/Method", not
+ *            terminated) is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none; a path of another form gets the entry without a name. */
+WEIR_API const struct weir_method_policy *weir_policy_method(const weir_policy *policy,
+                                                             const char *path, size_t path_size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_POLICY_H */

@@ -1,0 +1,73 @@
+/* weir/report.h – what can be read of a finished call.
+ *
+ * A report holds numbers, weir's own words and names of this process's policy, never a byte that the peer wrote.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_REPORT_H
+#define WEIR_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+#include <weir/export.h>
+#include <weir/interceptor.h>
+#include <weir/outcome.h>
+#include <weir/reason.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define WEIR_REPORT_ATTEMPTS 8
+#define WEIR_REFERENCE_LENGTH 12
+
+struct weir_attempt_report {
+  grpc_status_code code; /* as it came */
+  enum weir_origin origin;
+  int64_t started_after_ns; /* since the call's start */
+  int64_t duration_ns;
+};
+
+/* A finished call. Set `size` before asking for it; fields are only ever added at the end. */
+struct weir_call_report {
+  size_t size;
+  grpc_status_code code;     /* what the caller saw */
+  grpc_status_code raw_code; /* what translation started from */
+  enum weir_origin origin;
+  enum weir_blame blames;
+  enum weir_deadline_bound deadline_bound;
+  enum weir_reason reason;
+  enum weir_breaker_state breaker_state;
+  uint32_t
+      n_attempts; /* sent to the core, replays of what the server never saw included; 0 = nothing was */
+  struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
+  int64_t total_ns;
+  int64_t next_probe_in_ns;    /* with BREAKER_OPEN: when the breaker will let a probe through */
+  const char *fallback_source; /* NULL: none ran; static */
+  char reference[WEIR_REFERENCE_LENGTH + 1]; /* as in the message and the log; "" = none */
+  bool do_not_retry;                         /* the service's own caller should not try again */
+  bool caller_may_retry; /* another call may go better: it blames server or network, for now */
+};
+
+#define WEIR_CALL_REPORT_INIT \
+  { .size = sizeof(struct weir_call_report) }
+
+#define WEIR_REPLY_METADATA_MAX 4
+
+/* Says what a service should add to its own reply when it fails because of this call, as trailing metadata for
+ * GRPC_OP_SEND_STATUS_FROM_SERVER: grpc-retry-pushback-ms -1 when `do_not_retry` (A6, pushback).
+ *
+ * Ownership: the entries' slices are static or inlined: there is nothing to unref. `report` is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none; returns how many entries were written, at most WEIR_REPLY_METADATA_MAX. */
+WEIR_API size_t weir_reply_metadata(const struct weir_call_report *report,
+                                    grpc_metadata metadata_out[WEIR_REPLY_METADATA_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_REPORT_H */

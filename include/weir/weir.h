@@ -1,0 +1,23 @@
+/* weir/weir.h – all of weir.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_WEIR_H
+#define WEIR_WEIR_H
+
+#include <weir/allocator.h>
+#include <weir/call.h>
+#include <weir/channel.h>
+#include <weir/clock.h>
+#include <weir/completion_queue.h>
+#include <weir/error.h>
+#include <weir/export.h>
+#include <weir/inbound.h>
+#include <weir/interceptor.h>
+#include <weir/log.h>
+#include <weir/outcome.h>
+#include <weir/policy.h>
+#include <weir/reason.h>
+#include <weir/report.h>
+#include <weir/unary.h>
+
+#endif /* WEIR_WEIR_H */

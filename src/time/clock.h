@@ -1,0 +1,18 @@
+/* clock – the only place that reads one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_TIME_CLOCK_H
+#define WEIR_SRC_TIME_CLOCK_H
+
+#include <stdint.h>
+
+#include <weir/clock.h>
+
+/* `clock`, or CLOCK_MONOTONIC when it is NULL. */
+const struct weir_clock *weir__clock_or_default(const struct weir_clock *clock);
+
+static inline int64_t weir__clock_now_ns(const struct weir_clock *clock) {
+  return clock->now_ns(clock->context);
+}
+
+#endif /* WEIR_SRC_TIME_CLOCK_H */

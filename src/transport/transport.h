@@ -1,0 +1,54 @@
+/* transport – the functions of the core that the engine and the queue use, as a table.
+ *
+ * The only code that calls grpc_call_* and grpc_completion_queue_* is behind it, so that tests can put a script in its
+ * place (test/support) and see every attempt. What is only memory (slices, byte buffers, metadata arrays) is not in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_TRANSPORT_TRANSPORT_H
+#define WEIR_SRC_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+/* What a call is made with; see grpc_channel_create_call. */
+struct weir__call_target {
+  grpc_channel *channel;
+  grpc_call *parent; /* a server's call, or NULL */
+  uint32_t propagation_mask;
+  grpc_completion_queue *queue;
+  grpc_slice method;
+  const grpc_slice *host; /* NULL = the channel's */
+  gpr_timespec deadline;
+};
+
+struct weir__transport {
+  void *context; /* the first argument of every function */
+
+  grpc_call *(*call_create)(void *context, const struct weir__call_target *target);
+  grpc_call_error (*call_start_batch)(void *context, grpc_call *call, const grpc_op *ops,
+                                      size_t n_ops, void *tag);
+  void (*call_cancel)(void *context, grpc_call *call, grpc_status_code code,
+                      const char *description);
+  void (*call_ref)(void *context, grpc_call *call);
+  void (*call_unref)(void *context, grpc_call *call);
+  bool (*call_failed_before_recv_message)(void *context, const grpc_call *call);
+  char *(*call_peer)(void *context, grpc_call *call); /* gpr_free it */
+
+  grpc_completion_queue *(*queue_create)(void *context, grpc_cq_completion_type type);
+  grpc_event (*queue_next)(void *context, grpc_completion_queue *queue, gpr_timespec deadline);
+  grpc_event (*queue_pluck)(void *context, grpc_completion_queue *queue, void *tag,
+                            gpr_timespec deadline);
+  void (*queue_shutdown)(void *context, grpc_completion_queue *queue);
+  void (*queue_destroy)(void *context, grpc_completion_queue *queue);
+
+  /* A call that is never sent: its empty batches post events to `queue`. Ended by call_unref. */
+  grpc_call *(*bell_create)(void *context, grpc_completion_queue *queue);
+};
+
+/* The core itself. */
+const struct weir__transport *weir__transport_core(void);
+
+#endif /* WEIR_SRC_TRANSPORT_TRANSPORT_H */
