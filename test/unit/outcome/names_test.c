@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
+
+#include <weir/outcome.h>
+#include <weir/policy.h>
+#include <weir/reason.h>
+#include <weir/report.h>
+
+#include <cmocka.h>
+
+static void codes_have_the_names_of_the_specification(void **state) {
+  (void)state;
+  static const char *const names[WEIR_N_STATUS_CODES] = {"OK",
+                                                         "CANCELLED",
+                                                         "UNKNOWN",
+                                                         "INVALID_ARGUMENT",
+                                                         "DEADLINE_EXCEEDED",
+                                                         "NOT_FOUND",
+                                                         "ALREADY_EXISTS",
+                                                         "PERMISSION_DENIED",
+                                                         "RESOURCE_EXHAUSTED",
+                                                         "FAILED_PRECONDITION",
+                                                         "ABORTED",
+                                                         "OUT_OF_RANGE",
+                                                         "UNIMPLEMENTED",
+                                                         "INTERNAL",
+                                                         "UNAVAILABLE",
+                                                         "DATA_LOSS",
+                                                         "UNAUTHENTICATED"};
+  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
+    assert_string_equal(weir_status_code_name((grpc_status_code)code), names[code]);
+  }
+  assert_string_equal(weir_status_code_name((grpc_status_code)17), "UNKNOWN");
+  assert_string_equal(weir_status_code_name((grpc_status_code)-1), "UNKNOWN");
+}
+
+static void origins_have_names(void **state) {
+  (void)state;
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_PEER), "PEER");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_TRANSPORT_CONNECT), "TRANSPORT_CONNECT");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_TRANSPORT_RESET), "TRANSPORT_RESET");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_LOCAL_DEADLINE), "LOCAL_DEADLINE");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_LOCAL_CANCEL), "LOCAL_CANCEL");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_LOCAL_BREAKER), "LOCAL_BREAKER");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_LOCAL_LIMIT), "LOCAL_LIMIT");
+  assert_string_equal(weir_origin_name(WEIR_ORIGIN_LOCAL_SHUTDOWN), "LOCAL_SHUTDOWN");
+  assert_string_equal(weir_origin_name((enum weir_origin)99), "UNKNOWN");
+}
+
+static void blames_and_bounds_have_names(void **state) {
+  (void)state;
+  assert_string_equal(weir_blame_name(WEIR_BLAME_NOBODY), "NOBODY");
+  assert_string_equal(weir_blame_name(WEIR_BLAME_CLIENT), "CLIENT");
+  assert_string_equal(weir_blame_name(WEIR_BLAME_SERVER), "SERVER");
+  assert_string_equal(weir_blame_name(WEIR_BLAME_NETWORK), "NETWORK");
+  assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_NONE), "NONE");
+  assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_CALL), "CALL");
+  assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_PARENT), "PARENT");
+  assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_POLICY), "POLICY");
+  assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_ATTEMPT), "ATTEMPT");
+}
+
+static void reasons_have_names_of_their_own(void **state) {
+  (void)state;
+  for (int a = WEIR_REASON_NONE; a <= WEIR_REASON_NO_MEMORY; a++) {
+    const char *name = weir_reason_name((enum weir_reason)a);
+    assert_string_not_equal(name, "UNKNOWN");
+    for (int b = WEIR_REASON_NONE; b < a; b++) {
+      assert_string_not_equal(name, weir_reason_name((enum weir_reason)b));
+    }
+  }
+  assert_string_equal(weir_reason_name(WEIR_REASON_THROTTLED), "THROTTLED");
+  assert_string_equal(weir_reason_name((enum weir_reason)99), "UNKNOWN");
+}
+
+static void a_reply_says_do_not_retry_when_the_report_does(void **state) {
+  (void)state;
+  struct weir_call_report report = WEIR_CALL_REPORT_INIT;
+  grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
+
+  assert_int_equal(weir_reply_metadata(&report, metadata), 0);
+
+  report.do_not_retry = true;
+  assert_int_equal(weir_reply_metadata(&report, metadata), 1);
+  assert_int_equal(grpc_slice_str_cmp(metadata[0].key, "grpc-retry-pushback-ms"), 0);
+  assert_int_equal(grpc_slice_str_cmp(metadata[0].value, "-1"), 0);
+}
+
+static void a_report_without_the_field_says_nothing(void **state) {
+  (void)state;
+  struct weir_call_report report = WEIR_CALL_REPORT_INIT;
+  grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
+  report.do_not_retry = true;
+  report.size = offsetof(struct weir_call_report, do_not_retry);
+
+  assert_int_equal(weir_reply_metadata(&report, metadata), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(codes_have_the_names_of_the_specification),
+      cmocka_unit_test(origins_have_names),
+      cmocka_unit_test(blames_and_bounds_have_names),
+      cmocka_unit_test(reasons_have_names_of_their_own),
+      cmocka_unit_test(a_reply_says_do_not_retry_when_the_report_does),
+      cmocka_unit_test(a_report_without_the_field_says_nothing),
+  };
+  return cmocka_run_group_tests_name("names", tests, NULL, NULL);
+}

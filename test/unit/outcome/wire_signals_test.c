@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/outcome/wire_signals.h"
+
+/* What the core was seen to do with peers whose side of the story was known. */
+struct row {
+  const char *why;
+  struct weir__wire_signals signals; /* initial, trailing, count, failed before, message op done */
+  bool headers;
+  bool from_peer;
+  bool never_connected;
+  bool unprocessed;
+};
+
+static const struct row rows[] = {
+    {"Trailers-Only", {1, 2, 0, false, true}, false, true, false, false},
+    {"Trailers-Only with two entries", {1, 4, 2, false, true}, false, true, false, false},
+    {"headers, then trailers", {2, 2, 0, true, true}, true, true, false, false},
+    {"headers with an entry, then trailers", {3, 2, 0, true, true}, true, true, false, false},
+    {"headers, then trailers with an entry", {2, 3, 1, true, true}, true, true, false, false},
+    {"headers, message, trailers", {2, 2, 0, false, true}, true, true, false, false},
+    {"headers, then reset or closed", {2, 1, 0, true, true}, true, false, false, false},
+    {"headers, message, then reset", {2, 1, 0, false, true}, true, false, false, false},
+    {"sent, then reset or closed", {1, 1, 0, true, true}, false, false, false, false},
+    {"never sent, connection closed", {1, 2, 0, true, true}, false, false, false, true},
+    {"sent, refused by a GOAWAY", {1, 2, 0, true, true}, false, false, false, true},
+    {"refused, but nobody asked for a message", {1, 2, 0, false, false}, false, true, false, false},
+    {"a trailing entry can't come unsent", {1, 2, 1, true, true}, false, false, false, false},
+    {"sent, silence, deadline", {0, 1, 0, true, true}, false, false, false, false},
+    {"connection refused, lame, early cancel", {0, 0, 0, false, true}, false, false, true, false},
+    {"HTTP error with a body", {0, 0, 0, true, true}, false, false, false, false},
+    {"HTTP error without one", {1, 0, 0, false, true}, false, false, false, false},
+    {"nobody asked for the headers", {0, 2, 0, true, true}, false, true, false, false},
+};
+
+static void each_situation_is_told_by_its_signals(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const struct row *row = &rows[i];
+    if (weir__wire_signals_headers_received(&row->signals) != row->headers) {
+      fail_msg("%s: headers received", row->why);
+    }
+    if (weir__wire_signals_trailers_from_peer(&row->signals) != row->from_peer) {
+      fail_msg("%s: trailers from the peer", row->why);
+    }
+    if (weir__wire_signals_never_connected(&row->signals) != row->never_connected) {
+      fail_msg("%s: never connected", row->why);
+    }
+    if (weir__wire_signals_unprocessed(&row->signals) != row->unprocessed) {
+      fail_msg("%s: unprocessed", row->why);
+    }
+  }
+}
+
+static void headers_that_nobody_asked_for_are_unknown(void **state) {
+  (void)state;
+  const struct weir__wire_signals not_asked = {0, 2, 0, true, true};
+  const struct weir__wire_signals trailers_only = {1, 2, 0, false, true};
+  const struct weir__wire_signals not_connected = {0, 0, 0, false, true};
+
+  assert_true(weir__wire_signals_headers_unknown(&not_asked));
+  assert_false(weir__wire_signals_headers_unknown(&trailers_only));
+  assert_false(weir__wire_signals_headers_unknown(&not_connected));
+}
+
+static void a_message_that_the_core_refused_is_told_from_none(void **state) {
+  (void)state;
+  const struct weir__wire_signals refused = {2, 3, 0, false, true};
+  const struct weir__wire_signals none_came = {2, 2, 0, true, true};
+  const struct weir__wire_signals trailers_only = {1, 2, 0, false, true};
+
+  assert_true(weir__wire_signals_message_refused(&refused));
+  assert_false(weir__wire_signals_message_refused(&none_came));
+  assert_false(weir__wire_signals_message_refused(&trailers_only));
+}
+
+static void only_the_tested_core_is_trusted(void **state) {
+  (void)state;
+  assert_true(weir__wire_signals_trusted_for("29.0.0"));
+  assert_false(weir__wire_signals_trusted_for("30.0.0"));
+  assert_false(weir__wire_signals_trusted_for("29.1.0"));
+  assert_false(weir__wire_signals_trusted_for("2"));
+  assert_false(weir__wire_signals_trusted_for(""));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_situation_is_told_by_its_signals),
+      cmocka_unit_test(headers_that_nobody_asked_for_are_unknown),
+      cmocka_unit_test(a_message_that_the_core_refused_is_told_from_none),
+      cmocka_unit_test(only_the_tested_core_is_trusted),
+  };
+  return cmocka_run_group_tests_name("wire_signals", tests, NULL, NULL);
+}
