@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stddef.h>
+
+#include <weir/outcome.h>
+#include <weir/policy.h>
+
+#include "interceptors/translation/translation.h"
+
+/* A folded failure does not tell its code: INTERNAL is not what the downstream said. */
+static const char *const messages[WEIR_N_STATUS_CODES] = {[GRPC_STATUS_INTERNAL] =
+                                                              "downstream service error"};
+
+static const char *message_of(grpc_status_code visible) {
+  int index = (int)visible;
+  return index >= 0 && index < WEIR_N_STATUS_CODES ? messages[index] : NULL;
+}
+
+/* Appends as much of `text` as fits; `length` of `out` is in use. Returns the new length. */
+static size_t text_append(char *out, size_t out_size, size_t length, const char *text) {
+  while (*text != '\0' && length + 1 < out_size) {
+    out[length++] = *text++;
+  }
+  out[length] = '\0';
+  return length;
+}
+
+size_t weir__translation_message(grpc_status_code visible, const char *reference, char *out,
+                                 size_t out_size) {
+  if (out_size == 0) {
+    return 0;
+  }
+  const char *message = message_of(visible);
+  size_t length = text_append(out, out_size, 0, message != NULL ? message : "downstream service: ");
+  if (message == NULL) {
+    length = text_append(out, out_size, length, weir_status_code_name(visible));
+  }
+  if (reference != NULL) {
+    length = text_append(out, out_size, length, " [ref ");
+    length = text_append(out, out_size, length, reference);
+    length = text_append(out, out_size, length, "]");
+  }
+  return length;
+}
+
+void weir__reference_make(uint64_t random, char reference_out[WEIR_REFERENCE_LENGTH + 1]) {
+  static const char digits[] = "0123456789abcdef";
+  for (size_t i = WEIR_REFERENCE_LENGTH; i > 0; i--) {
+    reference_out[i - 1] = digits[random & 0xf];
+    random >>= 4;
+  }
+  reference_out[WEIR_REFERENCE_LENGTH] = '\0';
+}
