@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <pthread.h>
+
+#include <weir/error.h>
+
+#include <cmocka.h>
+
+#include "interceptors/retry/throttle.h"
+
+#define N_THREADS 8
+#define N_ROUNDS 10000
+#define MAX_TOKENS 1000
+
+struct worker {
+  pthread_t thread;
+  pthread_barrier_t *start;
+  struct weir__throttle *throttle;
+  uint32_t n_failures;
+  uint32_t n_successes;
+};
+
+static void *record_all(void *context) {
+  struct worker *worker = context;
+  (void)pthread_barrier_wait(worker->start);
+  for (uint32_t i = 0; i < worker->n_failures; i++) {
+    (void)weir__throttle_record_failure(worker->throttle);
+  }
+  for (uint32_t i = 0; i < worker->n_successes; i++) {
+    weir__throttle_record_success(worker->throttle);
+  }
+  return NULL;
+}
+
+/* As a channel that comes, changes its policy, and goes. */
+static void *come_and_go(void *context) {
+  struct worker *worker = context;
+  (void)pthread_barrier_wait(worker->start);
+  for (uint32_t i = 0; i < N_ROUNDS / 10; i++) {
+    struct weir__throttle *throttle = NULL;
+    if (weir__throttle_acquire("dns:///busy", 1 + i % MAX_TOKENS, 1 + i % 7, &throttle) ==
+        WEIR_OK) {
+      (void)weir__throttle_record_failure(throttle);
+      weir__throttle_record_success(throttle);
+    }
+    weir__throttle_release(throttle);
+  }
+  return NULL;
+}
+
+static void run(struct worker workers[N_THREADS], void *(*body)(void *)) {
+  pthread_barrier_t start;
+  assert_int_equal(pthread_barrier_init(&start, NULL, N_THREADS), 0);
+  for (size_t i = 0; i < N_THREADS; i++) {
+    workers[i].start = &start;
+    assert_int_equal(pthread_create(&workers[i].thread, NULL, body, &workers[i]), 0);
+  }
+  for (size_t i = 0; i < N_THREADS; i++) {
+    assert_int_equal(pthread_join(workers[i].thread, NULL), 0);
+  }
+  assert_int_equal(pthread_barrier_destroy(&start), 0);
+}
+
+static struct weir__throttle *acquire(uint32_t max_tokens, uint32_t token_ratio_milli) {
+  struct weir__throttle *throttle = NULL;
+  assert_int_equal(weir__throttle_acquire("busy", max_tokens, token_ratio_milli, &throttle),
+                   WEIR_OK);
+  return throttle;
+}
+
+/* 8 x 100 failures from full, then each thread gives 10,000 thousandths back: nothing is clamped
+ * in between whatever the order, since what is taken is taken before. */
+static void no_token_is_lost_or_made(void **state) {
+  (void)state;
+  struct worker workers[N_THREADS];
+  struct weir__throttle *throttle = acquire(MAX_TOKENS, 1);
+  memset(workers, 0, sizeof workers);
+  for (size_t i = 0; i < N_THREADS; i++) {
+    workers[i].throttle = throttle;
+    workers[i].n_failures = 100;
+  }
+  run(workers, record_all);
+  assert_int_equal(weir__throttle_tokens_milli(throttle), 200000);
+
+  for (size_t i = 0; i < N_THREADS; i++) {
+    workers[i].n_failures = 0;
+    workers[i].n_successes = N_ROUNDS;
+  }
+  run(workers, record_all);
+  assert_int_equal(weir__throttle_tokens_milli(throttle), 200000 + N_THREADS * N_ROUNDS);
+  weir__throttle_release(throttle);
+}
+
+static void the_bucket_stays_whole_while_channels_come_and_go(void **state) {
+  (void)state;
+  struct worker workers[N_THREADS];
+  struct weir__throttle *throttle = acquire(10, 100);
+  memset(workers, 0, sizeof workers);
+
+  run(workers, come_and_go);
+
+  struct weir__throttle *same = acquire(10, 100);
+  assert_ptr_equal(same, throttle);
+  assert_true(weir__throttle_tokens_milli(throttle) <= 10000);
+  weir__throttle_release(same);
+  weir__throttle_release(throttle);
+}
+
+static void the_last_of_many_channels_takes_the_bucket_with_it(void **state) {
+  (void)state;
+  struct worker workers[N_THREADS];
+  memset(workers, 0, sizeof workers);
+
+  run(workers, come_and_go);
+
+  struct weir__throttle *anew = acquire(10, 100);
+  assert_int_equal(weir__throttle_tokens_milli(anew), 10000);
+  weir__throttle_release(anew);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_token_is_lost_or_made),
+      cmocka_unit_test(the_bucket_stays_whole_while_channels_come_and_go),
+      cmocka_unit_test(the_last_of_many_channels_takes_the_bucket_with_it),
+  };
+  return cmocka_run_group_tests_name("throttle_threads", tests, NULL, NULL);
+}
