@@ -143,9 +143,6 @@ static enum weir_origin origin_of(const struct weir__wire_result *result, grpc_s
   if (result->limit_exceeded) {
     return WEIR_ORIGIN_LOCAL_LIMIT;
   }
-  if (code == GRPC_STATUS_OK) {
-    return WEIR_ORIGIN_PEER;
-  }
   if (!result->signals_trusted) {
     return origin_untrusted(result, code);
   }
@@ -190,7 +187,7 @@ static void pushback_read(const struct weir__wire_result *result, struct weir_ou
 
 static enum weir_sent_to_peer sent_of(const struct weir__wire_result *result,
                                       const struct weir_outcome *outcome) {
-  if (result->got_message || outcome->code == GRPC_STATUS_OK) {
+  if (result->got_message) {
     return WEIR_SENT_TO_PEER_YES;
   }
   if (!result->signals_trusted) {
@@ -224,9 +221,30 @@ static void deadline_refine(bool had_time, bool connected, struct weir_outcome *
   }
 }
 
+/* What most attempts end with, without asking what does not matter then. */
+static void classify_success(const struct weir__wire_result *result,
+                             struct weir_outcome *outcome_out) {
+  *outcome_out = (struct weir_outcome){
+      .code = GRPC_STATUS_OK,
+      .origin = WEIR_ORIGIN_PEER,
+      .deadline_bound = result->deadline_bound,
+      .blames = WEIR_BLAME_NOBODY,
+      .breaker_verdict = SUCCESS,
+      .sent_to_peer = WEIR_SENT_TO_PEER_YES,
+      .committed = true,
+      .got_message = result->got_message,
+      .started_at_ns = result->started_at_ns,
+      .ended_at_ns = result->ended_at_ns,
+  };
+}
+
 void weir__outcome_classify(const struct weir__wire_result *result,
                             struct weir_outcome *outcome_out) {
   grpc_status_code code = code_from_wire(result->status);
+  if (code == GRPC_STATUS_OK && !result->limit_exceeded) {
+    classify_success(result, outcome_out);
+    return;
+  }
   enum weir_origin origin = origin_of(result, code);
   if (origin == WEIR_ORIGIN_LOCAL_LIMIT) {
     code = GRPC_STATUS_RESOURCE_EXHAUSTED;

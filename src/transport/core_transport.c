@@ -15,13 +15,19 @@
 #ifdef WEIR__TELL_TSAN
 #include <sanitizer/tsan_interface.h>
 
+/* A place that stands for a tag, since a tag need not be an address. */
+static void *place_of(const void *tag) {
+  static char places[65536];
+  return &places[((uintptr_t)tag * UINT64_C(0x9e3779b97f4a7c15) >> 32) % sizeof places];
+}
+
 static void batch_leaves(void *tag) {
-  __tsan_release(tag);
+  __tsan_release(place_of(tag));
 }
 
 static void event_comes(const grpc_event *event) {
   if (event->type == GRPC_OP_COMPLETE) {
-    __tsan_acquire(event->tag);
+    __tsan_acquire(place_of(event->tag));
   }
 }
 #else
