@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <float.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <weir/policy.h>
+
+#include "interceptors/breaker/breaker_options.h"
+#include "interceptors/translation/translation.h"
+#include "src/policy/document_walk.h"
+#include "src/policy/duration.h"
+#include "src/policy/json_number.h"
+#include "src/policy/policy.h"
+#include "src/policy/policy_options.h"
+
+/* A token ratio beyond this fills any bucket at once (A6: maxTokens is at most 1000), so it is taken as this. */
+#define MAX_RATIO_MILLI ((uint64_t)1000 * WEIR__TOKEN_MILLI)
+#define RATIO_PLACES 3
+
+#define SHOWN_SIZE 32
+
+/* ---- fields ---- */
+
+static const struct weir__field_rule field_rules[] = {
+    {.message = "RetryPolicy",
+     .field = "max_attempts",
+     .required = true,
+     .at_least = 2,
+     .at_most = DBL_MAX,
+     .must = "an integer > 1"},
+    {.message = "RetryPolicy",
+     .field = "initial_backoff",
+     .required = true,
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "RetryPolicy",
+     .field = "max_backoff",
+     .required = true,
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "RetryPolicy",
+     .field = "backoff_multiplier",
+     .required = true,
+     .at_least = DBL_TRUE_MIN,
+     .at_most = DBL_MAX,
+     .must = "a finite number > 0"},
+    {.message = "RetryPolicy", .field = "retryable_status_codes", .required = true, .not_ok = true},
+    {.message = "RetryThrottling",
+     .field = "max_tokens",
+     .required = true,
+     .at_least = 1,
+     .at_most = 1000,
+     .must = "an integer in (0, 1000]"},
+    {.message = "RetryThrottling", .field = "token_ratio", .required = true},
+    {.message = "Deadline",
+     .field = "default_timeout",
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "Deadline",
+     .field = "max_timeout",
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "Deadline",
+     .field = "default_stream_timeout",
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "Deadline",
+     .field = "max_stream_timeout",
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "Translation", .field = "deadline_exceeded_as", .not_ok = true},
+    {.message = "Translation.CodesEntry", .field = "value", .not_ok = true},
+};
+
+#define N_FIELD_RULES (sizeof field_rules / sizeof field_rules[0])
+_Static_assert(N_FIELD_RULES <= WEIR__DOCUMENT_MAX_RULES, "walk.ruled_fields is too short");
+
+/* ---- helpers ---- */
+
+/* A place under an object. */
+static struct weir__path path_to(const struct weir__object *object, const char *json_name) {
+  return (struct weir__path){
+      .parent = object->path, .key = json_name, .key_size = strlen(json_name)};
+}
+
+static void tell(struct weir__walk *walk, enum weir_policy_severity severity,
+                 const struct weir__object *object, const char *json_name, const char *message) {
+  const struct weir__path path = path_to(object, json_name);
+  weir__problems_tell(walk->problems, severity, &path, "%s", message);
+}
+
+static bool is_valid(const struct weir__object *object, const char *field) {
+  bool valid = false;
+  (void)weir__object_given(object, field, &valid);
+  return valid;
+}
+
+/* ---- names ---- */
+
+static bool names_grow(struct weir__walk *walk) {
+  const uint32_t capacity = walk->n_named == 0 ? 16 : walk->n_named * 2;
+  struct weir__method_table table = {.n_slots = weir__method_table_slots(capacity)};
+  table.slots = weir__walk_allocate(walk, table.n_slots * sizeof *table.slots);
+  struct weir__named *named = weir__walk_allocate(walk, capacity * sizeof *named);
+  if (table.slots == NULL || named == NULL) {
+    return false;
+  }
+  memset(table.slots, 0, table.n_slots * sizeof *table.slots);
+  weir__method_table_move(&table, &walk->names);
+  if (walk->n_named > 0) {
+    memcpy(named, walk->named, walk->n_named * sizeof *named);
+  }
+  walk->names = table;
+  walk->named = named;
+  return true;
+}
+
+/* "/service/method", or "" for the entry without a name. */
+static bool print_name(struct weir__walk *walk, upb_StringView service, upb_StringView method,
+                       struct weir__json_text *path_out) {
+  path_out->size = service.size == 0 ? 0 : service.size + method.size + 2;
+  char *path = weir__walk_allocate(walk, path_out->size + 1);
+  path_out->text = path;
+  if (path == NULL) {
+    return false;
+  }
+  if (service.size > 0) {
+    path[0] = '/';
+    memcpy(path + 1, service.data, service.size);
+    path[1 + service.size] = '/';
+    if (method.size > 0) {
+      memcpy(path + 2 + service.size, method.data, method.size);
+    }
+  }
+  return true;
+}
+
+static void check_name_is_new(struct weir__walk *walk, const struct weir__object *object,
+                              upb_StringView service, upb_StringView method) {
+  struct weir__json_text path;
+  if (walk->names.n_taken >= walk->names.n_slots / 2 && !names_grow(walk)) {
+    return;
+  }
+  if (!print_name(walk, service, method, &path)) {
+    return;
+  }
+  const uint32_t first =
+      weir__method_table_insert(&walk->names, path.text, (uint32_t)path.size, walk->n_named);
+  if (first != WEIR__METHOD_NONE) {
+    const struct weir__named *named = &walk->named[first];
+    if (path.size == 0) {
+      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                          "second default entry; the first is methodConfig[%zu].name[%zu]",
+                          named->config, named->name);
+    } else {
+      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                          "second entry for %.*s; the first is methodConfig[%zu].name[%zu]",
+                          weir__text_cut(path.text, path.size, 2 * (size_t)SHOWN_SIZE), path.text,
+                          named->config, named->name);
+    }
+    return;
+  }
+  walk->named[walk->n_named].name = object->path->index;
+  walk->named[walk->n_named].config = object->path->parent->parent->index;
+  walk->n_named++;
+}
+
+static bool holds(upb_StringView text, char c) {
+  return text.size > 0 && memchr(text.data, c, text.size) != NULL;
+}
+
+/* Whether a name can be that of a method; else the problems have been told. */
+static bool check_name_is_well_formed(struct weir__walk *walk, const struct weir__object *object,
+                                      upb_StringView service, upb_StringView method) {
+  const size_t n_refused = walk->problems->n_refused;
+  if (service.size == 0 && method.size > 0) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                        "a method without its service");
+  }
+  if (holds(service, '/')) {
+    tell(
+        walk, WEIR_POLICY_REFUSED, object, "service",
+        "must not hold a slash: \"package.Service\" here, and its \"Method\" under the key method");
+  }
+  if (holds(method, '/')) {
+    tell(walk, WEIR_POLICY_REFUSED, object, "method",
+         "must not hold a slash: the bare name of the method");
+  }
+  if (holds(service, '*') || holds(method, '*')) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, object->path,
+                        "\"*\" is no wildcard; an empty or missing key means all");
+  }
+  return walk->problems->n_refused == n_refused;
+}
+
+static void check_name(struct weir__walk *walk, const struct weir__object *object) {
+  const weir_v1_Name *name = object->message;
+  const upb_StringView service = weir_v1_Name_service(name);
+  const upb_StringView method = weir_v1_Name_method(name);
+  bool service_valid = false;
+  bool method_valid = false;
+  const bool service_given = weir__object_given(object, "service", &service_valid) != 0;
+  const bool method_given = weir__object_given(object, "method", &method_valid) != 0;
+  if ((service_given && !service_valid) || (method_given && !method_valid)) {
+    return;
+  }
+  if (check_name_is_well_formed(walk, object, service, method)) {
+    check_name_is_new(walk, object, service, method);
+  }
+}
+
+/* ---- methods ---- */
+
+static void check_timeout(struct weir__walk *walk, const struct weir__object *object,
+                          const weir_v1_MethodConfig *config) {
+  char ceiling[WEIR__DURATION_TEXT_SIZE];
+  const struct weir__path path = path_to(object, "timeout");
+  const int64_t timeout_ns = weir__policy_options_ns(weir_v1_MethodConfig_timeout(config), 0);
+  if (timeout_ns == 0) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
+                        "0s: every call is past its deadline at once");
+  } else if (timeout_ns > walk->max_timeout_ns) {
+    weir__duration_print(walk->max_timeout_ns, ceiling);
+    weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
+                        "above the ceiling: unary calls are clamped to deadline.maxTimeout, %s",
+                        ceiling);
+  }
+}
+
+static void check_method_config(struct weir__walk *walk, const struct weir__object *object) {
+  const weir_v1_MethodConfig *config = object->message;
+  const uint32_t names = weir__object_given(object, "name", NULL);
+  const bool retries = weir__object_given(object, "retry_policy", NULL) != 0;
+  const bool hedges = weir__object_given(object, "hedging_policy", NULL) != 0;
+  if (retries && hedges) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                        "retryPolicy and hedgingPolicy exclude each other");
+  } else if (hedges && is_valid(object, "hedging_policy")) {
+    tell(walk, WEIR_POLICY_WARNING, object, "hedgingPolicy", "not supported, ignored");
+  }
+  if (names == 0 || weir__json_next(walk->json, names) == names + 1) {
+    if (names == 0 || walk->json->values[names].kind == WEIR__JSON_ARRAY) {
+      weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, object->path,
+                          "has no name and is ignored");
+    }
+  } else if (is_valid(object, "timeout")) {
+    check_timeout(walk, object, config);
+  }
+}
+
+static void check_retry_policy(struct weir__walk *walk, const struct weir__object *object) {
+  const uint32_t max_attempts = weir_v1_RetryPolicy_max_attempts(object->message);
+  const struct weir__path path = path_to(object, "maxAttempts");
+  if (is_valid(object, "max_attempts") && max_attempts > WEIR_MAX_ATTEMPTS) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path, "%u clamped to %d",
+                        (unsigned)max_attempts, WEIR_MAX_ATTEMPTS);
+  }
+}
+
+/* ---- the throttle ---- */
+
+/* Thousandths are cut from the text, which "0.29" is exact in, and put into the message as the nearest double to them. */
+static void check_retry_throttling(struct weir__walk *walk, const struct weir__object *object) {
+  struct weir__json_number ratio;
+  uint64_t milli = 0;
+  const uint32_t value = weir__object_given(object, "token_ratio", NULL);
+  if (!is_valid(object, "token_ratio")) {
+    return;
+  }
+  const struct weir__json_text text = walk->json->values[value].kind == WEIR__JSON_STRING
+                                          ? weir__json_string(walk->json, value)
+                                          : weir__json_source(walk->json, value);
+  (void)weir__json_number_parse(text.text, text.size, &ratio);
+  (void)weir__json_number_scale(&ratio, RATIO_PLACES, &milli);
+  if (milli == 0 || ratio.negative) {
+    const struct weir__path path = path_to(object, "tokenRatio");
+    weir__problems_tell(
+        walk->problems, WEIR_POLICY_REFUSED, &path,
+        "must be at least 0.001 (digits beyond the third decimal are cut off), not %.*s",
+        weir__text_cut(text.text, text.size, SHOWN_SIZE), text.text);
+    return;
+  }
+  milli = milli < MAX_RATIO_MILLI ? milli : MAX_RATIO_MILLI;
+  weir_v1_RetryThrottling_set_token_ratio(object->message, (double)milli / WEIR__TOKEN_MILLI);
+}
+
+/* ---- layers ---- */
+
+static void check_default(struct weir__walk *walk, const struct weir__object *object,
+                          const char *json_name, int64_t default_ns, int64_t max_ns,
+                          const char *message) {
+  if (default_ns > max_ns) {
+    tell(walk, WEIR_POLICY_WARNING, object, json_name, message);
+  }
+}
+
+static void check_deadline(struct weir__walk *walk, const struct weir__object *object) {
+  const weir_v1_Deadline *deadline = object->message;
+  check_default(walk, object, "defaultTimeout",
+                weir__policy_options_ns(weir_v1_Deadline_default_timeout(deadline), 0),
+                walk->max_timeout_ns, "above deadline.maxTimeout, and clamped to it");
+  check_default(
+      walk, object, "defaultStreamTimeout",
+      weir__policy_options_ns(weir_v1_Deadline_default_stream_timeout(deadline), 0),
+      weir__policy_options_ns(weir_v1_Deadline_max_stream_timeout(deadline), WEIR_NO_LIMIT_NS),
+      "above deadline.maxStreamTimeout, and clamped to it");
+}
+
+/* The layer knows what it can be run with. It names one fault at a time; each is told, and its field made the default
+ * again, until it is content. */
+static void check_breaker(struct weir__walk *walk, const struct weir__object *object) {
+  struct weir_breaker_options options;
+  struct weir_diagnostic fault;
+  for (int i = 0; i < upb_MessageDef_FieldCount(object->def); i++) {
+    weir__policy_options_breaker(&options, object->message);
+    if (weir__breaker_options_check(&options, &fault) == WEIR_OK) {
+      return;
+    }
+    tell(walk, WEIR_POLICY_REFUSED, object, fault.path, fault.message);
+    const upb_FieldDef *field =
+        upb_MessageDef_FindByJsonNameWithSize(object->def, fault.path, strlen(fault.path));
+    if (field == NULL || !upb_Message_Has(object->message, field)) {
+      return;
+    }
+    upb_Message_ClearField(object->message, field);
+  }
+}
+
+static void check_keep_metadata(struct weir__walk *walk, const struct weir__object *object) {
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct weir_diagnostic fault;
+  size_t n_keys = 0;
+  const upb_StringView *keys = weir_v1_Translation_keep_metadata(object->message, &n_keys);
+  const struct weir__path list = path_to(object, "keepMetadata");
+  for (size_t i = 0; i < n_keys; i++) {
+    const struct weir__path path = {.parent = &list, .index = i};
+    options.keep_metadata = &keys[i].data;
+    options.n_keep_metadata = 1;
+    if (weir__translation_options_check(&options, &fault) != WEIR_OK) {
+      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, &path, "%s", fault.message);
+    }
+  }
+}
+
+static void check_translation(struct weir__walk *walk, const struct weir__object *object) {
+  if (is_valid(object, "keep_metadata")) { /* else the indices are not those of the document */
+    check_keep_metadata(walk, object);
+  }
+}
+
+/* ---- the whole ---- */
+
+static const struct passed_on {
+  const char *field;
+  const char *key;
+} passed_on[] = {
+    {"load_balancing_policy", "loadBalancingPolicy"},
+    {"load_balancing_config", "loadBalancingConfig"},
+    {"health_check_config", "healthCheckConfig"},
+};
+
+#define N_PASSED_ON (sizeof passed_on / sizeof passed_on[0])
+
+/* Appends to `out`, unless it is NULL, and returns the size of what was, or would be, written. */
+static size_t put(char *out, const char *text, size_t size) {
+  if (out != NULL) {
+    memcpy(out, text, size);
+  }
+  return size;
+}
+
+/* The keys that the core is told of, as they stand in the document. 0: there are none. */
+static size_t print_core_service_config(const struct weir__walk *walk,
+                                        const struct weir__object *object, char *out) {
+  size_t n = 0;
+  for (size_t i = 0; i < N_PASSED_ON; i++) {
+    const uint32_t value = weir__object_given(object, passed_on[i].field, NULL);
+    if (value != 0) {
+      const struct weir__json_text source = weir__json_source(walk->json, value);
+      n += put(out == NULL ? NULL : out + n, n == 0 ? "{\"" : ",\"", 2);
+      n += put(out == NULL ? NULL : out + n, passed_on[i].key, strlen(passed_on[i].key));
+      n += put(out == NULL ? NULL : out + n, "\":", 2);
+      n += put(out == NULL ? NULL : out + n, source.text, source.size);
+    }
+  }
+  if (n > 0) {
+    n += put(out == NULL ? NULL : out + n, "}", 2);
+  }
+  return n;
+}
+
+static void check_policy(struct weir__walk *walk, const struct weir__object *object) {
+  if (is_valid(object, "name") &&
+      !weir__policy_name_is_legal(weir_v1_Policy_name(object->message).data)) {
+    tell(walk, WEIR_POLICY_REFUSED, object, "name",
+         "must be 1 to 63 of A-Z, a-z, 0-9, \".\", \"_\" and \"-\"");
+  }
+  const size_t size = print_core_service_config(walk, object, NULL);
+  if (size > 0) {
+    char *config = weir__walk_allocate(walk, size);
+    if (config != NULL) {
+      (void)print_core_service_config(walk, object, config);
+      walk->document->core_service_config = config;
+    }
+  }
+}
+
+/* ---- finding a rule ---- */
+
+static const struct {
+  const char *message;
+  weir__object_rule *check;
+} object_rules[] = {
+    {"Policy", check_policy},
+    {"MethodConfig", check_method_config},
+    {"Name", check_name},
+    {"RetryPolicy", check_retry_policy},
+    {"RetryThrottling", check_retry_throttling},
+    {"Deadline", check_deadline},
+    {"Translation", check_translation},
+    {"Breaker", check_breaker},
+};
+
+#define N_OBJECT_RULES (sizeof object_rules / sizeof object_rules[0])
+_Static_assert(N_OBJECT_RULES <= WEIR__DOCUMENT_MAX_RULES, "walk.ruled_messages is too short");
+
+static const upb_MessageDef *find_message(const struct weir__walk *walk, const char *name) {
+  char full_name[64];
+  snprintf(full_name, sizeof full_name, "weir.v1.%s", name);
+  return upb_DefPool_FindMessageByName(walk->document->schema, full_name);
+}
+
+const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk,
+                                                   const upb_FieldDef *field) {
+  for (size_t i = 0; i < N_FIELD_RULES; i++) {
+    if (walk->ruled_fields[i] == field) {
+      return &field_rules[i];
+    }
+  }
+  return NULL;
+}
+
+weir__object_rule *weir__object_rule_of(const struct weir__walk *walk, const upb_MessageDef *def) {
+  for (size_t i = 0; i < N_OBJECT_RULES; i++) {
+    if (walk->ruled_messages[i] == def) {
+      return object_rules[i].check;
+    }
+  }
+  return NULL;
+}
+
+/* The value that an object of the document has for a field, or 0. */
+static uint32_t find_value(const struct weir__walk *walk, uint32_t object,
+                           const upb_MessageDef *def, const char *field) {
+  const upb_FieldDef *wanted = upb_MessageDef_FindFieldByNameWithSize(def, field, strlen(field));
+  const uint32_t end = weir__json_next(walk->json, object);
+  if (walk->json->values[object].kind != WEIR__JSON_OBJECT) {
+    return 0;
+  }
+  for (uint32_t key = object + 1; key < end; key = weir__json_next(walk->json, key + 1)) {
+    const struct weir__json_text text = weir__json_string(walk->json, key);
+    if (upb_MessageDef_FindByJsonNameWithSize(def, text.text, text.size) == wanted) {
+      return key + 1;
+    }
+  }
+  return 0;
+}
+
+/* The ceiling may stand behind the timeouts that it bounds. Should it be wrong, the walk will say so. */
+static int64_t find_max_timeout_ns(const struct weir__walk *walk) {
+  const struct weir_deadline_options defaults = WEIR_DEADLINE_OPTIONS_INIT;
+  struct weir__duration duration;
+  const uint32_t deadline = find_value(walk, 0, walk->root, "deadline");
+  const uint32_t value =
+      deadline == 0 ? 0 : find_value(walk, deadline, find_message(walk, "Deadline"), "max_timeout");
+  if (value == 0 || walk->json->values[value].kind != WEIR__JSON_STRING) {
+    return defaults.max_timeout_ns;
+  }
+  const struct weir__json_text text = weir__json_string(walk->json, value);
+  if (!weir__duration_parse(text.text, text.size, &duration) ||
+      weir__duration_to_ns(&duration) <= 0) {
+    return defaults.max_timeout_ns;
+  }
+  return weir__duration_to_ns(&duration);
+}
+
+bool weir__rules_prepare(struct weir__walk *walk) {
+  for (size_t i = 0; i < N_FIELD_RULES; i++) {
+    const upb_MessageDef *def = find_message(walk, field_rules[i].message);
+    walk->ruled_fields[i] =
+        def == NULL ? NULL
+                    : upb_MessageDef_FindFieldByNameWithSize(def, field_rules[i].field,
+                                                             strlen(field_rules[i].field));
+    if (walk->ruled_fields[i] == NULL) {
+      return false;
+    }
+  }
+  for (size_t i = 0; i < N_OBJECT_RULES; i++) {
+    walk->ruled_messages[i] = find_message(walk, object_rules[i].message);
+    if (walk->ruled_messages[i] == NULL) {
+      return false;
+    }
+  }
+  walk->max_timeout_ns = find_max_timeout_ns(walk);
+  return true;
+}

@@ -1,0 +1,106 @@
+/* document_walk – the state of reading a document, shared by the files that do it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_POLICY_DOCUMENT_WALK_H
+#define WEIR_SRC_POLICY_DOCUMENT_WALK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <upb/arena.h>
+#include <upb/def.h>
+#include <upb/reflection.h>
+
+#include "src/policy/document.h"
+#include "src/policy/json.h"
+#include "src/policy/method_table.h"
+#include "src/policy/problems.h"
+
+/* Fields of one message, and rules; a test reads a document with all of policy.proto. */
+#define WEIR__DOCUMENT_MAX_FIELDS 32
+#define WEIR__DOCUMENT_MAX_RULES 24
+
+struct weir__walk;
+struct weir__object;
+
+/* What holds for a field beyond its type. */
+struct weir__field_rule {
+  const char *message; /* in the package weir.v1 */
+  const char *field;
+  bool required;
+  bool not_ok;     /* a code other than OK; a list then has an element at least */
+  double at_least; /* of numbers, and of durations in nanoseconds */
+  double at_most;
+  const char *must; /* words for at_least and at_most */
+};
+
+/* What holds for an object once all its keys have been read. */
+typedef void weir__object_rule(struct weir__walk *walk, const struct weir__object *object);
+
+/* A method name that the document has had. */
+struct weir__named {
+  size_t config;
+  size_t name;
+};
+
+struct weir__walk {
+  struct weir__document *document;
+  const struct weir__json *json;
+  struct weir__problems *problems;
+  const upb_MessageDef *root;
+  const upb_FieldDef *ruled_fields[WEIR__DOCUMENT_MAX_RULES];     /* in the order of the rules */
+  const upb_MessageDef *ruled_messages[WEIR__DOCUMENT_MAX_RULES]; /* likewise */
+  struct weir__json_place place; /* of the last problem that has one */
+  bool out_of_memory;
+  int64_t max_timeout_ns; /* the ceiling of unary calls */
+  struct weir__method_table names;
+  struct weir__named *named;
+  uint32_t n_named;
+};
+
+/* An object of the document that is a message of the schema. */
+struct weir__object {
+  uint32_t index;
+  const upb_MessageDef *def;
+  upb_Message *message;
+  const struct weir__path *path;
+  /* By the index of the field: the value in the document, 0 = none, or null; and whether it was right. */
+  uint32_t given[WEIR__DOCUMENT_MAX_FIELDS];
+  bool valid[WEIR__DOCUMENT_MAX_FIELDS];
+};
+
+/* ---- document.c ---- */
+
+/* NULL, and walk->out_of_memory, when there is none left. */
+void *weir__walk_allocate(struct weir__walk *walk, size_t size);
+
+/* The value of an object's field in the document, 0 when it has none; `valid_out`, if not NULL, says whether it was
+ * right. */
+uint32_t weir__object_given(const struct weir__object *object, const char *field, bool *valid_out);
+
+/* ---- document_rules.c ---- */
+
+/* What must be known before the walk. False: the schema is not the one that the rules are for. */
+bool weir__rules_prepare(struct weir__walk *walk);
+
+/* NULL: the field has no rule, the message none. */
+const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk,
+                                                   const upb_FieldDef *field);
+weir__object_rule *weir__object_rule_of(const struct weir__walk *walk, const upb_MessageDef *def);
+
+/* ---- document_hints.c ---- */
+
+/* Tells of a key that the object's message does not have. */
+void weir__hint_unknown_key(struct weir__walk *walk, const struct weir__object *object,
+                            struct weir__json_text key);
+
+/* Tells of a required field that an object does not have. */
+void weir__hint_missing_field(struct weir__walk *walk, const struct weir__object *object,
+                              const upb_FieldDef *field);
+
+/* The name among an enum's that `text` was most likely meant to be, or NULL. */
+const char *weir__hint_enum_name(const struct weir__walk *walk, const upb_EnumDef *names,
+                                 struct weir__json_text text);
+
+#endif /* WEIR_SRC_POLICY_DOCUMENT_WALK_H */

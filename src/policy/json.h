@@ -1,0 +1,91 @@
+/* json – a document's syntax: RFC 8259, read strictly into a flat tree.
+ *
+ * Nothing but the grammar is accepted: no comments, trailing commas, byte-order mark or trailing bytes. Numbers keep
+ * their text. Keys that occur twice in an object are marked, since who reads the tree can tell where they are.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_POLICY_JSON_H
+#define WEIR_SRC_POLICY_JSON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/allocator.h>
+#include <weir/error.h>
+
+#define WEIR__JSON_MAX_SIZE ((size_t)4 * 1024 * 1024)
+#define WEIR__JSON_MAX_DEPTH 64
+
+enum weir__json_kind {
+  WEIR__JSON_NULL = 0,
+  WEIR__JSON_FALSE,
+  WEIR__JSON_TRUE,
+  WEIR__JSON_NUMBER,
+  WEIR__JSON_STRING,
+  WEIR__JSON_ARRAY,
+  WEIR__JSON_OBJECT
+};
+
+/* A value, or a key. What an array or object holds follows it, an object's keys before their values. */
+struct weir__json_value {
+  uint32_t begin; /* its place in the document */
+  uint32_t end;
+  uint32_t link; /* of an array or object: the index behind all that it holds; of a string with
+                    escapes: its place in `decoded`, plus 1, where its size precedes it; else 0 */
+  uint8_t kind;
+  bool duplicate; /* a key that its object has had before */
+};
+
+/* A document. Its values refer to `text`, which is borrowed until weir__json_fini. The root is at index 0. */
+struct weir__json {
+  const struct weir_allocator *allocator;
+  const char *text;
+  uint32_t size;
+  struct weir__json_value *values;
+  uint32_t n_values;
+  uint32_t capacity;
+  char *decoded; /* NULL: no string has an escape */
+  uint32_t n_decoded;
+};
+
+/* Text that is not terminated, and may hold zeros. */
+struct weir__json_text {
+  const char *text;
+  size_t size;
+};
+
+/* Reads a document; weir__json_fini ends it, also after a failure. WEIR_ERROR_INVALID_POLICY: `fault_out` says what is
+ * wrong and where; only then is it written. WEIR_ERROR_NO_MEMORY. */
+WEIR_MUST_CHECK enum weir_error weir__json_init(struct weir__json *json, const char *text,
+                                                size_t size, const struct weir_allocator *allocator,
+                                                struct weir_diagnostic *fault_out);
+
+void weir__json_fini(struct weir__json *json);
+
+/* A place in a document as people count: lines and columns, in characters, from 1. */
+struct weir__json_place {
+  size_t at;
+  uint32_t line;
+  uint32_t column;
+};
+
+#define WEIR__JSON_PLACE_INIT \
+  { .at = 0, .line = 1, .column = 1 }
+
+/* Moves `place` to `to`; what lies between is read once more, so places are best asked for in order. */
+void weir__json_place_move(const char *text, struct weir__json_place *place, size_t to);
+
+/* The index of what follows a value and all that it holds. */
+static inline uint32_t weir__json_next(const struct weir__json *json, uint32_t index) {
+  const struct weir__json_value *value = &json->values[index];
+  return value->kind >= WEIR__JSON_ARRAY ? value->link : index + 1;
+}
+
+/* A string or a key, with its escapes resolved. */
+struct weir__json_text weir__json_string(const struct weir__json *json, uint32_t index);
+
+/* A value as it stands in the document. */
+struct weir__json_text weir__json_source(const struct weir__json *json, uint32_t index);
+
+#endif /* WEIR_SRC_POLICY_JSON_H */

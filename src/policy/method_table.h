@@ -1,0 +1,42 @@
+/* method_table – finds an entry by the path of a method, in the same time whatever the number of entries.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_POLICY_METHOD_TABLE_H
+#define WEIR_SRC_POLICY_METHOD_TABLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* No entry. */
+#define WEIR__METHOD_NONE UINT32_MAX
+
+struct weir__method_slot {
+  const char *path; /* NULL: free */
+  uint32_t path_size;
+  uint32_t hash;
+  uint32_t entry;
+};
+
+/* Open addressing; at most half of the slots are taken, so a look-up ends after a few. Paths are "/service/method", and
+ * "/service/" for the whole service. */
+struct weir__method_table {
+  struct weir__method_slot *slots; /* the owner's, zeroed at first */
+  uint32_t n_slots;                /* a power of two, or 0 */
+  uint32_t n_taken;
+};
+
+/* How many slots `n_entries` want. */
+uint32_t weir__method_table_slots(uint32_t n_entries);
+
+uint32_t weir__method_table_find(const struct weir__method_table *table, const char *path,
+                                 size_t path_size);
+
+/* Puts an entry in, unless the path has one: that one is the answer, else WEIR__METHOD_NONE. There must be a free slot.
+ * `path` is borrowed until the table is gone. */
+uint32_t weir__method_table_insert(struct weir__method_table *table, const char *path,
+                                   uint32_t path_size, uint32_t entry);
+
+/* Puts all entries of a table into a larger, empty one. */
+void weir__method_table_move(struct weir__method_table *to, const struct weir__method_table *from);
+
+#endif /* WEIR_SRC_POLICY_METHOD_TABLE_H */

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/policy/policy.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "src/base/allocator.h"
+#include "src/policy/method_table.h"
+#include "src/policy/options_check.h"
+
+/* More methods than this are a mistake of the program; sizes are computed without an overflow below it. */
+#define MAX_METHODS ((size_t)1 << 24)
+
+struct weir_policy {
+  const struct weir_allocator *allocator; /* NULL: static */
+  _Atomic uint32_t n_shares;
+  uint32_t throttle_max_tokens;
+  uint32_t throttle_ratio_milli;
+  const char *name;
+  const char *core_service_config;
+  struct weir_deadline_options deadline;
+  struct weir_translation_options translation;
+  struct weir_breaker_options breaker;
+  struct weir_retry_options retry;
+  struct weir_method_policy otherwise; /* of the entry without a name, or built in */
+  struct weir_method_policy *methods;
+  struct weir__method_table table; /* whose entries are indices of `methods` */
+  size_t n_methods;                /* with an entry for the method alone */
+  size_t n_services;
+};
+
+/* ---- the defaults ---- */
+
+static weir_policy default_policy = {
+    .allocator = NULL,
+    .n_shares = 1,
+    .name = "weir",
+    .deadline = WEIR_DEADLINE_OPTIONS_INIT,
+    .translation = WEIR_TRANSLATION_OPTIONS_INIT,
+    .breaker = WEIR_BREAKER_OPTIONS_INIT,
+    .retry = WEIR_RETRY_OPTIONS_INIT,
+    .otherwise = {.timeout_ns = WEIR_NO_LIMIT_NS,
+                  .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,
+                  .max_request_bytes = WEIR_NO_LIMIT_BYTES,
+                  .max_response_bytes = WEIR_NO_LIMIT_BYTES,
+                  .retry = WEIR_RETRY_POLICY_NONE,
+                  .deadline = &default_policy.deadline,
+                  .translation = &default_policy.translation,
+                  .retry_options = &default_policy.retry},
+};
+
+weir_policy *weir__policy_default(void) {
+  return &default_policy;
+}
+
+/* ---- one block ---- */
+
+/* What a policy's block holds behind the struct: methods, slots, keys that are kept, and all text. */
+struct layout {
+  size_t n_entries; /* methods and services */
+  size_t n_slots;
+  size_t text_size;
+};
+
+/* Where the next part goes. */
+struct block {
+  char *at;
+};
+
+static void *take(struct block *block, size_t size) {
+  void *part = block->at;
+  block->at += size;
+  return part;
+}
+
+static const char *take_text(struct block *block, const char *text) {
+  const size_t size = strlen(text) + 1;
+  return memcpy(take(block, size), text, size);
+}
+
+static bool is_default_entry(const struct weir_method_options *method) {
+  return method->service[0] == '\0';
+}
+
+static enum weir_error measure(const struct weir__policy_parts *parts, struct layout *layout,
+                               struct weir_diagnostic *diagnostic) {
+  const struct weir_policy_options *policy = &parts->policy;
+  *layout = (struct layout){.text_size = strlen(policy->name) + 1};
+  if (policy->core_service_config != NULL) {
+    layout->text_size += strlen(policy->core_service_config) + 1;
+  }
+  for (size_t i = 0; i < parts->translation.n_keep_metadata; i++) {
+    layout->text_size += strlen(parts->translation.keep_metadata[i]) + 1;
+  }
+  if (policy->n_methods > MAX_METHODS) {
+    return weir__policy_refuse(diagnostic, "more than 16777216 entries", "methods");
+  }
+  for (size_t i = 0; i < policy->n_methods; i++) {
+    struct weir_method_options method;
+    const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
+    if (error != WEIR_OK) {
+      return error;
+    }
+    if (!is_default_entry(&method)) {
+      layout->n_entries++;
+      layout->text_size += strlen(method.service) + strlen(method.method) + 2;
+    }
+  }
+  layout->n_slots = weir__method_table_slots((uint32_t)layout->n_entries);
+  return WEIR_OK;
+}
+
+/* ---- filling it ---- */
+
+static void fill_options(weir_policy *policy, const struct weir__policy_parts *parts) {
+  policy->deadline = parts->deadline;
+  policy->translation = parts->translation;
+  policy->breaker = parts->breaker;
+  policy->retry = parts->retry;
+  if (parts->policy.throttle_max_tokens > 0) {
+    /* A larger ratio fills the bucket at once as well. */
+    const uint32_t full_milli = parts->policy.throttle_max_tokens * 1000;
+    const uint32_t ratio_milli = parts->policy.throttle_token_ratio_milli;
+    policy->throttle_max_tokens = parts->policy.throttle_max_tokens;
+    policy->throttle_ratio_milli = ratio_milli < full_milli ? ratio_milli : full_milli;
+  }
+}
+
+static void fill_texts(weir_policy *policy, const struct weir__policy_parts *parts,
+                       const char **keep_metadata, struct block *text) {
+  policy->name = take_text(text, parts->policy.name);
+  if (parts->policy.core_service_config != NULL) {
+    policy->core_service_config = take_text(text, parts->policy.core_service_config);
+  }
+  for (size_t i = 0; i < parts->translation.n_keep_metadata; i++) {
+    keep_metadata[i] = take_text(text, parts->translation.keep_metadata[i]);
+  }
+  policy->translation.keep_metadata = parts->translation.n_keep_metadata > 0 ? keep_metadata : NULL;
+}
+
+static struct weir_method_policy method_policy_of(const weir_policy *policy,
+                                                  const struct weir_method_options *method) {
+  return (struct weir_method_policy){
+      .timeout_ns = method->timeout_ns,
+      .wait_for_ready = method->wait_for_ready,
+      .max_request_bytes = method->max_request_bytes,
+      .max_response_bytes = method->max_response_bytes,
+      .retry = method->retry,
+      .deadline = &policy->deadline,
+      .translation = &policy->translation,
+      .retry_options = &policy->retry,
+  };
+}
+
+/* "/service/method", not terminated. */
+static uint32_t take_path(struct block *text, const struct weir_method_options *method,
+                          const char **path_out) {
+  const size_t service_size = strlen(method->service);
+  const size_t method_size = strlen(method->method);
+  char *path = take(text, service_size + method_size + 2);
+  path[0] = '/';
+  memcpy(path + 1, method->service, service_size);
+  path[1 + service_size] = '/';
+  memcpy(path + 2 + service_size, method->method, method_size);
+  *path_out = path;
+  return (uint32_t)(service_size + method_size + 2);
+}
+
+/* False: there is an entry of that name already. */
+static bool add_method(weir_policy *policy, const struct weir_method_options *method,
+                       struct block *text, bool *has_default) {
+  const char *path = NULL;
+  if (is_default_entry(method)) {
+    const bool first = !*has_default;
+    *has_default = true;
+    policy->otherwise = method_policy_of(policy, method);
+    return first;
+  }
+  const uint32_t entry = (uint32_t)(policy->n_methods + policy->n_services);
+  const uint32_t path_size = take_path(text, method, &path);
+  policy->methods[entry] = method_policy_of(policy, method);
+  policy->n_services += method->method[0] == '\0' ? 1 : 0;
+  policy->n_methods += method->method[0] == '\0' ? 0 : 1;
+  return weir__method_table_insert(&policy->table, path, path_size, entry) == WEIR__METHOD_NONE;
+}
+
+static enum weir_error add_methods(weir_policy *policy, const struct weir__policy_parts *parts,
+                                   struct block *text, struct weir_diagnostic *diagnostic) {
+  bool has_default = false;
+  policy->otherwise = default_policy.otherwise;
+  policy->otherwise.deadline = &policy->deadline;
+  policy->otherwise.translation = &policy->translation;
+  policy->otherwise.retry_options = &policy->retry;
+  for (size_t i = 0; i < parts->policy.n_methods; i++) {
+    struct weir_method_options method;
+    const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
+    if (error != WEIR_OK) {
+      return error;
+    }
+    if (!add_method(policy, &method, text, &has_default)) {
+      return weir__policy_refuse(diagnostic, "names what an earlier entry names", "methods[%zu]",
+                                 i);
+    }
+  }
+  return WEIR_OK;
+}
+
+enum weir_error weir_policy_new(const struct weir_policy_options *options,
+                                const struct weir_allocator *allocator, weir_policy **policy_out,
+                                struct weir_diagnostic *diagnostic) {
+  struct weir__policy_parts parts;
+  struct layout layout;
+  *policy_out = NULL;
+  enum weir_error error = weir__policy_parts_init(&parts, options, diagnostic);
+  if (error == WEIR_OK) {
+    error = measure(&parts, &layout, diagnostic);
+  }
+  if (error != WEIR_OK) {
+    return error;
+  }
+  allocator = weir__allocator_or_default(allocator);
+  const size_t methods_size = layout.n_entries * sizeof(struct weir_method_policy);
+  const size_t slots_size = layout.n_slots * sizeof(struct weir__method_slot);
+  const size_t keep_size = parts.translation.n_keep_metadata * sizeof(char *);
+  weir_policy *policy = weir__zalloc(allocator, sizeof *policy + methods_size + slots_size +
+                                                    keep_size + layout.text_size);
+  if (policy == NULL) {
+    return WEIR_ERROR_NO_MEMORY;
+  }
+  struct block block = {.at = (char *)policy + sizeof *policy};
+  policy->allocator = allocator;
+  atomic_init(&policy->n_shares, 1);
+  policy->methods = take(&block, methods_size);
+  policy->table.slots = take(&block, slots_size);
+  policy->table.n_slots = (uint32_t)layout.n_slots;
+  const char **keep_metadata = take(&block, keep_size);
+  fill_options(policy, &parts);
+  fill_texts(policy, &parts, keep_metadata, &block);
+  error = add_methods(policy, &parts, &block, diagnostic);
+  if (error != WEIR_OK) {
+    weir__free(allocator, policy);
+    return error;
+  }
+  *policy_out = policy;
+  return WEIR_OK;
+}
+
+/* ---- shares ---- */
+
+weir_policy *weir_policy_ref(weir_policy *policy) {
+  /* relaxed: who calls has a share, so the object can't go away meanwhile */
+  atomic_fetch_add_explicit(&policy->n_shares, 1, memory_order_relaxed);
+  return policy;
+}
+
+void weir_policy_unref(weir_policy *policy) {
+  if (policy == NULL || policy->allocator == NULL) {
+    return;
+  }
+  /* acq_rel: what other threads did with their shares comes before the end, which is in the last one's */
+  if (atomic_fetch_sub_explicit(&policy->n_shares, 1, memory_order_acq_rel) == 1) {
+    weir__free(policy->allocator, policy);
+  }
+}
+
+/* ---- reading ---- */
+
+/* The size of "/service/", or 0 when the path is of another form. */
+static size_t service_size(const char *path, size_t path_size) {
+  size_t size = path_size;
+  while (size > 0 && path[size - 1] != '/') {
+    size--;
+  }
+  return size > 1 && path[0] == '/' ? size : 0;
+}
+
+const struct weir_method_policy *weir_policy_method(const weir_policy *policy, const char *path,
+                                                    size_t path_size) {
+  uint32_t entry = WEIR__METHOD_NONE;
+  const size_t prefix_size = policy->table.n_slots > 0 ? service_size(path, path_size) : 0;
+  if (prefix_size == 0) {
+    return &policy->otherwise;
+  }
+  if (policy->n_methods > 0) {
+    entry = weir__method_table_find(&policy->table, path, path_size);
+  }
+  if (entry == WEIR__METHOD_NONE && policy->n_services > 0) {
+    entry = weir__method_table_find(&policy->table, path, prefix_size);
+  }
+  return entry == WEIR__METHOD_NONE ? &policy->otherwise : &policy->methods[entry];
+}
+
+const char *weir__policy_name(const weir_policy *policy) {
+  return policy->name;
+}
+
+const struct weir_breaker_options *weir__policy_breaker(const weir_policy *policy) {
+  return &policy->breaker;
+}
+
+bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
+                           uint32_t *ratio_milli_out) {
+  *max_tokens_out = policy->throttle_max_tokens;
+  *ratio_milli_out = policy->throttle_ratio_milli;
+  return policy->throttle_max_tokens > 0;
+}
+
+const char *weir__policy_core_service_config(const weir_policy *policy) {
+  return policy->core_service_config;
+}

@@ -1,0 +1,30 @@
+/* policy – the rules of a channel as an immutable object in one block of memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_POLICY_POLICY_H
+#define WEIR_SRC_POLICY_POLICY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <weir/policy.h>
+
+/* The built-in defaults, for a channel that was given no policy: no retries, no throttle, all layers as designed. It is
+ * static: shares may be taken and given back, and it needs no memory. */
+weir_policy *weir__policy_default(void);
+
+/* What these return is borrowed until the caller's share of `policy` ends. Any thread. */
+const char *weir__policy_name(const weir_policy *policy);
+const struct weir_breaker_options *weir__policy_breaker(const weir_policy *policy);
+
+/* False: retries are not throttled, and both are 0. */
+bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
+                           uint32_t *ratio_milli_out);
+
+/* For GRPC_ARG_SERVICE_CONFIG; NULL = nothing. */
+const char *weir__policy_core_service_config(const weir_policy *policy);
+
+/* Whether a text can be a policy's name: 1 to 63 of [A-Za-z0-9._-]. */
+bool weir__policy_name_is_legal(const char *name);
+
+#endif /* WEIR_SRC_POLICY_POLICY_H */

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/policy/policy_options.h"
+
+#include <string.h>
+
+#include <google/protobuf/duration.upb.h>
+#include <weir/outcome.h>
+
+#include "src/policy/duration.h"
+
+int64_t weir__policy_options_ns(const struct google_protobuf_Duration *duration,
+                                int64_t otherwise_ns) {
+  if (duration == NULL) {
+    return otherwise_ns;
+  }
+  const struct weir__duration length = {.seconds = google_protobuf_Duration_seconds(duration),
+                                        .nanos = google_protobuf_Duration_nanos(duration)};
+  return weir__duration_to_ns(&length);
+}
+
+static void fill_deadline(struct weir_deadline_options *options, const weir_v1_Deadline *deadline) {
+  *options = (struct weir_deadline_options)WEIR_DEADLINE_OPTIONS_INIT;
+  if (deadline == NULL) {
+    return;
+  }
+  options->default_timeout_ns = weir__policy_options_ns(weir_v1_Deadline_default_timeout(deadline),
+                                                        options->default_timeout_ns);
+  options->max_timeout_ns =
+      weir__policy_options_ns(weir_v1_Deadline_max_timeout(deadline), options->max_timeout_ns);
+  options->default_stream_timeout_ns = weir__policy_options_ns(
+      weir_v1_Deadline_default_stream_timeout(deadline), options->default_stream_timeout_ns);
+  options->max_stream_timeout_ns = weir__policy_options_ns(
+      weir_v1_Deadline_max_stream_timeout(deadline), options->max_stream_timeout_ns);
+  options->margin_ns =
+      weir__policy_options_ns(weir_v1_Deadline_deadline_margin(deadline), options->margin_ns);
+  options->slack_ns =
+      weir__policy_options_ns(weir_v1_Deadline_deadline_slack(deadline), options->slack_ns);
+  if (weir_v1_Deadline_has_inherits_parent(deadline)) {
+    options->inherits_parent = weir_v1_Deadline_inherits_parent(deadline);
+  }
+}
+
+static bool fill_keep_metadata(struct weir_translation_options *options,
+                               const weir_v1_Translation *translation, upb_Arena *arena) {
+  const upb_StringView *keys =
+      weir_v1_Translation_keep_metadata(translation, &options->n_keep_metadata);
+  if (options->n_keep_metadata == 0) {
+    return true;
+  }
+  const char **copies = upb_Arena_Malloc(arena, options->n_keep_metadata * sizeof *copies);
+  if (copies == NULL) {
+    return false;
+  }
+  for (size_t i = 0; i < options->n_keep_metadata; i++) {
+    copies[i] = keys[i].data;
+  }
+  options->keep_metadata = copies;
+  return true;
+}
+
+static bool fill_translation(struct weir_translation_options *options,
+                             const weir_v1_Translation *translation, upb_Arena *arena) {
+  *options = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
+  if (translation == NULL) {
+    return true;
+  }
+  if (weir_v1_Translation_has_boundary(translation)) {
+    options->boundary = weir_v1_Translation_boundary(translation);
+  }
+  if (weir_v1_Translation_has_message_ref(translation)) {
+    options->message_ref = weir_v1_Translation_message_ref(translation);
+  }
+  if (weir_v1_Translation_has_deadline_exceeded_as(translation)) {
+    options->deadline_exceeded_as = (int8_t)weir_v1_Translation_deadline_exceeded_as(translation);
+  }
+  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
+    int32_t becomes = 0;
+    const upb_StringView name =
+        upb_StringView_FromString(weir_status_code_name((grpc_status_code)code));
+    if (weir_v1_Translation_codes_get(translation, name, &becomes)) {
+      options->codes[code] = (int8_t)becomes;
+    }
+  }
+  return fill_keep_metadata(options, translation, arena);
+}
+
+static void fill_breaker_times(struct weir_breaker_options *options,
+                               const weir_v1_Breaker *breaker) {
+  options->window_ns = weir__policy_options_ns(weir_v1_Breaker_window(breaker), options->window_ns);
+  options->open_for_ns =
+      weir__policy_options_ns(weir_v1_Breaker_open_for(breaker), options->open_for_ns);
+  if (options->max_open_for_ns < options->open_for_ns) {
+    options->max_open_for_ns = options->open_for_ns; /* the default has to make way */
+  }
+  options->max_open_for_ns =
+      weir__policy_options_ns(weir_v1_Breaker_max_open_for(breaker), options->max_open_for_ns);
+  options->probe_lease_ns =
+      weir__policy_options_ns(weir_v1_Breaker_probe_lease(breaker), options->probe_lease_ns);
+  options->deadline_floor_ns =
+      weir__policy_options_ns(weir_v1_Breaker_deadline_floor(breaker), options->deadline_floor_ns);
+}
+
+static void fill_breaker_numbers(struct weir_breaker_options *options,
+                                 const weir_v1_Breaker *breaker) {
+  if (weir_v1_Breaker_has_max_breakers(breaker)) {
+    options->max_breakers = weir_v1_Breaker_max_breakers(breaker);
+  }
+  if (weir_v1_Breaker_has_window_buckets(breaker)) {
+    options->window_buckets = weir_v1_Breaker_window_buckets(breaker);
+  }
+  if (weir_v1_Breaker_has_min_requests(breaker)) {
+    options->min_requests = weir_v1_Breaker_min_requests(breaker);
+  }
+  if (weir_v1_Breaker_has_failure_ratio(breaker)) {
+    options->failure_ratio = weir_v1_Breaker_failure_ratio(breaker);
+  }
+  if (weir_v1_Breaker_has_open_jitter(breaker)) {
+    options->open_jitter = weir_v1_Breaker_open_jitter(breaker);
+  }
+  if (weir_v1_Breaker_has_open_backoff(breaker)) {
+    options->open_backoff = weir_v1_Breaker_open_backoff(breaker);
+  }
+  if (weir_v1_Breaker_has_probes(breaker)) {
+    options->probes = weir_v1_Breaker_probes(breaker);
+  }
+}
+
+static enum weir_breaker_scope scope_of(int32_t scope) {
+  switch ((weir_v1_Breaker_Scope)scope) {
+  case weir_v1_Breaker_CHANNEL:
+    return WEIR_BREAKER_SCOPE_CHANNEL;
+  case weir_v1_Breaker_SERVICE:
+    return WEIR_BREAKER_SCOPE_SERVICE;
+  case weir_v1_Breaker_METHOD:
+    return WEIR_BREAKER_SCOPE_METHOD;
+  }
+  return WEIR_BREAKER_SCOPE_CHANNEL;
+}
+
+void weir__policy_options_breaker(struct weir_breaker_options *options,
+                                  const weir_v1_Breaker *breaker) {
+  *options = (struct weir_breaker_options)WEIR_BREAKER_OPTIONS_INIT;
+  if (breaker == NULL) {
+    return;
+  }
+  if (weir_v1_Breaker_has_enabled(breaker)) {
+    options->enabled = weir_v1_Breaker_enabled(breaker);
+  }
+  if (weir_v1_Breaker_has_ignore_resets(breaker)) {
+    options->ignore_resets = weir_v1_Breaker_ignore_resets(breaker);
+  }
+  if (weir_v1_Breaker_has_scope(breaker)) {
+    options->scope = scope_of(weir_v1_Breaker_scope(breaker));
+  }
+  fill_breaker_times(options, breaker);
+  fill_breaker_numbers(options, breaker);
+}
+
+static enum weir_retry_owner owner_of(int32_t owner) {
+  switch ((weir_v1_Retry_Owner)owner) {
+  case weir_v1_Retry_OUTERMOST:
+    return WEIR_RETRY_OWNER_OUTERMOST;
+  case weir_v1_Retry_ALWAYS:
+    return WEIR_RETRY_OWNER_ALWAYS;
+  case weir_v1_Retry_NEVER:
+    return WEIR_RETRY_OWNER_NEVER;
+  }
+  return WEIR_RETRY_OWNER_OUTERMOST;
+}
+
+static void fill_retry(struct weir_retry_options *options, const weir_v1_Retry *retry) {
+  *options = (struct weir_retry_options)WEIR_RETRY_OPTIONS_INIT;
+  if (retry == NULL) {
+    return;
+  }
+  if (weir_v1_Retry_has_owner(retry)) {
+    options->owner = owner_of(weir_v1_Retry_owner(retry));
+  }
+  options->min_attempt_time_ns =
+      weir__policy_options_ns(weir_v1_Retry_min_attempt_time(retry), options->min_attempt_time_ns);
+  if (weir_v1_Retry_has_replay_bytes(retry)) {
+    options->replay_bytes = weir_v1_Retry_replay_bytes(retry);
+  }
+  if (weir_v1_Retry_has_retry_after_headers(retry)) {
+    options->retry_after_headers = weir_v1_Retry_retry_after_headers(retry);
+  }
+}
+
+/* ---- methods ---- */
+
+static void fill_retry_policy(struct weir_retry_policy *options,
+                              const weir_v1_RetryPolicy *policy) {
+  size_t n_codes = 0;
+  const int32_t *codes = weir_v1_RetryPolicy_retryable_status_codes(policy, &n_codes);
+  const uint32_t max_attempts = weir_v1_RetryPolicy_max_attempts(policy);
+  options->max_attempts = max_attempts < WEIR_MAX_ATTEMPTS ? max_attempts : WEIR_MAX_ATTEMPTS;
+  options->retryable_codes = 0;
+  for (size_t i = 0; i < n_codes; i++) {
+    options->retryable_codes |= UINT32_C(1) << codes[i];
+  }
+  options->initial_backoff_ns =
+      weir__policy_options_ns(weir_v1_RetryPolicy_initial_backoff(policy), 0);
+  options->max_backoff_ns = weir__policy_options_ns(weir_v1_RetryPolicy_max_backoff(policy), 0);
+  options->backoff_multiplier = weir_v1_RetryPolicy_backoff_multiplier(policy);
+}
+
+/* All of an entry but its name. */
+static void fill_method(struct weir_method_options *options, const weir_v1_MethodConfig *config) {
+  *options = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
+  options->timeout_ns =
+      weir__policy_options_ns(weir_v1_MethodConfig_timeout(config), options->timeout_ns);
+  if (weir_v1_MethodConfig_has_wait_for_ready(config)) {
+    options->wait_for_ready = weir_v1_MethodConfig_wait_for_ready(config)
+                                  ? WEIR_WAIT_FOR_READY_TRUE
+                                  : WEIR_WAIT_FOR_READY_FALSE;
+  }
+  if (weir_v1_MethodConfig_has_max_request_message_bytes(config)) {
+    options->max_request_bytes = weir_v1_MethodConfig_max_request_message_bytes(config);
+  }
+  if (weir_v1_MethodConfig_has_max_response_message_bytes(config)) {
+    options->max_response_bytes = weir_v1_MethodConfig_max_response_message_bytes(config);
+  }
+  if (weir_v1_MethodConfig_has_retry_policy(config)) {
+    fill_retry_policy(&options->retry, weir_v1_MethodConfig_retry_policy(config));
+  }
+}
+
+static size_t count_names(const weir_v1_MethodConfig *const *configs, size_t n_configs) {
+  size_t n = 0;
+  for (size_t i = 0; i < n_configs; i++) {
+    size_t n_names = 0;
+    (void)weir_v1_MethodConfig_name(configs[i], &n_names);
+    n += n_names;
+  }
+  return n;
+}
+
+/* One entry for each name. */
+static bool fill_methods(struct weir_policy_options *options, const weir_v1_Policy *policy,
+                         upb_Arena *arena) {
+  size_t n_configs = 0;
+  const weir_v1_MethodConfig *const *configs = weir_v1_Policy_method_config(policy, &n_configs);
+  const size_t n_methods = count_names(configs, n_configs);
+  struct weir_method_options *methods = upb_Arena_Malloc(arena, n_methods * sizeof *methods);
+  size_t n = 0;
+  if (methods == NULL) {
+    return false;
+  }
+  for (size_t i = 0; i < n_configs; i++) {
+    size_t n_names = 0;
+    const weir_v1_Name *const *names = weir_v1_MethodConfig_name(configs[i], &n_names);
+    for (size_t j = 0; j < n_names; j++) {
+      fill_method(&methods[n], configs[i]);
+      if (weir_v1_Name_has_service(names[j])) {
+        methods[n].service = weir_v1_Name_service(names[j]).data;
+      }
+      if (weir_v1_Name_has_method(names[j])) {
+        methods[n].method = weir_v1_Name_method(names[j]).data;
+      }
+      n++;
+    }
+  }
+  options->methods = methods;
+  options->n_methods = n_methods;
+  return true;
+}
+
+enum weir_error weir__policy_options_init(struct weir__policy_options *options,
+                                          const struct weir__document *document) {
+  const weir_v1_Policy *policy = document->policy;
+  struct weir_policy_options *whole = &options->policy;
+  *whole = (struct weir_policy_options)WEIR_POLICY_OPTIONS_INIT;
+  whole->deadline = &options->deadline;
+  whole->translation = &options->translation;
+  whole->breaker = &options->breaker;
+  whole->retry = &options->retry;
+  whole->core_service_config = document->core_service_config;
+  if (weir_v1_Policy_has_name(policy)) {
+    whole->name = weir_v1_Policy_name(policy).data;
+  }
+  const weir_v1_RetryThrottling *throttling = weir_v1_Policy_retry_throttling(policy);
+  if (throttling != NULL) {
+    const double milli = weir_v1_RetryThrottling_token_ratio(throttling) * WEIR__TOKEN_MILLI;
+    whole->throttle_max_tokens = weir_v1_RetryThrottling_max_tokens(throttling);
+    whole->throttle_token_ratio_milli =
+        (uint32_t)(milli + 0.5); /* document_rules.c left whole thousandths */
+  }
+  fill_deadline(&options->deadline, weir_v1_Policy_deadline(policy));
+  weir__policy_options_breaker(&options->breaker, weir_v1_Policy_breaker(policy));
+  fill_retry(&options->retry, weir_v1_Policy_retry(policy));
+  if (!fill_translation(&options->translation, weir_v1_Policy_translation(policy),
+                        document->arena) ||
+      !fill_methods(whole, policy, document->arena)) {
+    return WEIR_ERROR_NO_MEMORY;
+  }
+  return WEIR_OK;
+}
