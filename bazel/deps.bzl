@@ -19,6 +19,13 @@ def weir_deps():
         linkopts = ["-Wl,--as-needed", "-lgrpc", "-lgpr"],
     )
     maybe(
+        weir_upb_repository,
+        name = "weir_upb",
+    )
+
+def weir_test_deps():
+    """What weir's own tests and examples need besides."""
+    maybe(
         system_library,
         name = "protobuf_c",
         module = "libprotobuf-c",
@@ -32,13 +39,6 @@ def weir_deps():
         apt_package = "libjansson-dev",
         minimum_version = "2.13",
     )
-    maybe(
-        weir_upb_repository,
-        name = "weir_upb",
-    )
-
-def weir_test_deps():
-    """What weir's own tests need besides."""
     maybe(
         system_library,
         name = "cmocka",
