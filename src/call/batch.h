@@ -1,0 +1,49 @@
+/* batch – the operations that an application starts together, checked and sorted by type.
+ *
+ * The core's own refusals are not free of side effects in 1.51 (a refused batch keeps its slot, and a message before the
+ * bad operation has lost its bytes), so what the core would refuse is refused here, first.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_BATCH_H
+#define WEIR_SRC_CALL_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+/* The operations of a client, and so the slots for batches under way: the core keeps one for each type that may be first
+ * in a batch. */
+#define WEIR__N_CLIENT_OPS 6
+
+#define WEIR__OP_BIT(type) ((uint8_t)(1u << (type)))
+
+/* A unary call's operations. The initial metadata may be left to weir. */
+#define WEIR__UNARY_OPS                                                                \
+  (WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |  \
+   WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT) | WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | \
+   WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))
+
+/* Operations that a call has at most once. */
+#define WEIR__ONCE_OPS                                                                          \
+  (WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT) | \
+   WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))
+
+struct weir__batch {
+  const grpc_op
+      *ops; /* the application's, in its order; borrowed while the batch is being started */
+  size_t n_ops;
+  uint8_t op_types;                     /* WEIR__OP_BIT of each */
+  uint8_t slot;                         /* of the first operation, as the core chooses it */
+  const grpc_op *send_initial_metadata; /* NULL = not in the batch; so below */
+  const grpc_op *send_message;
+  const grpc_op *recv_initial_metadata;
+  const grpc_op *recv_message;
+  const grpc_op *recv_status;
+};
+
+/* `n_ops` is not 0. Anything but GRPC_CALL_OK: the core would refuse the batch, with this. */
+grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, struct weir__batch *batch_out);
+
+#endif /* WEIR_SRC_CALL_BATCH_H */

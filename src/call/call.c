@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/call/call.h"
+
+#include <string.h>
+
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+
+#include "src/base/allocator.h"
+#include "src/call/one_batch.h"
+#include "src/time/instant.h"
+
+#define NS_PER_US 1000
+
+/* --- life --- */
+
+weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
+  struct weir__environment *environment = arguments->environment;
+  grpc_slice *host = NULL;
+  if (arguments->host != NULL) {
+    host = weir__zalloc(environment->allocator, sizeof *host);
+    if (host == NULL) {
+      return NULL;
+    }
+  }
+  weir_call *call = weir__queue_block_take(arguments->queue);
+  if (call == NULL) {
+    weir__free(environment->allocator, host);
+    return NULL;
+  }
+  if (host != NULL) {
+    *host = grpc_slice_ref(*arguments->host);
+    call->host = host;
+  }
+  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
+    call->completions[slot].slot = slot;
+  }
+  atomic_init(&call->n_refs, 1);
+  atomic_init(&call->n_app_refs, 1);
+  call->queue = arguments->queue;
+  weir__queue_ref(call->queue);
+  call->environment = environment;
+  weir__environment_ref(environment);
+  if (arguments->inbound != NULL) {
+    call->inbound = weir__inbound_ref(arguments->inbound);
+    call->plan.inbound = &call->inbound->facts;
+  }
+  if (arguments->parent != NULL) {
+    const struct weir__transport *transport = weir__queue_transport(call->queue);
+    transport->call_ref(transport->context, arguments->parent);
+    call->parent = arguments->parent;
+    call->propagation_mask = arguments->propagation_mask;
+  }
+  call->method = grpc_slice_ref(arguments->method);
+  call->attempt.details = grpc_empty_slice();
+  call->backoff.on_due = weir__one_batch_on_due;
+  call->plan.path = (const char *)GRPC_SLICE_START_PTR(call->method);
+  call->plan.path_size = GRPC_SLICE_LENGTH(call->method);
+  call->plan.method =
+      weir_policy_method(environment->policy, call->plan.path, call->plan.path_size);
+  call->plan.deadline_at_ns = arguments->deadline_at_ns;
+  call->plan.deadline_bound = arguments->deadline_at_ns == WEIR_NO_DEADLINE
+                                  ? WEIR_DEADLINE_BOUND_NONE
+                                  : WEIR_DEADLINE_BOUND_CALL;
+  return call;
+}
+
+static void call_free(weir_call *call) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  struct weir__environment *environment = call->environment;
+  weir_completion_queue *queue = call->queue;
+  weir__request_fini(&call->request, environment->allocator);
+  weir__attempt_fini(&call->attempt, transport);
+  weir__parent_watch_free(call);
+  grpc_slice_unref(call->method);
+  if (call->host != NULL) {
+    grpc_slice_unref(*call->host);
+    weir__free(environment->allocator, call->host);
+  }
+  weir__free(environment->allocator, call->cancellation);
+  if (call->parent != NULL) {
+    transport->call_unref(transport->context, call->parent);
+  }
+  weir_inbound_release(call->inbound);
+  weir__environment_unref(environment);
+  weir__queue_block_give(queue, call);
+  weir__queue_unref(queue);
+}
+
+/* Makes an end of this process's own the call's outcome. */
+void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int64_t now_ns) {
+  struct weir__local_end end = {
+      .origin = origin,
+      .attempted = call->n_sent > 0,
+      .cancel_code = call->cancellation != NULL ? call->cancellation->code : GRPC_STATUS_CANCELLED,
+      .started_at_ns = call->plan.started_at_ns,
+      .ended_at_ns = now_ns,
+      .deadline_bound = call->plan.deadline_bound,
+  };
+  weir__outcome_local(&end, &call->outcome);
+  call->plan.visible_code = call->outcome.code;
+  call->ended_here = true;
+}
+
+void weir__call_release(weir_call *call) {
+  /* acq_rel: all that was done with the call comes before its end */
+  if (atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  if (call->n_admitted > 0) {
+    /* A stream whose status nobody asked for: it ends here for the layers. */
+    struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
+    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event.now_ns);
+    weir__call_end(call, &event);
+  }
+  call_free(call);
+}
+
+void weir_call_ref(weir_call *call) {
+  atomic_fetch_add_explicit(&call->n_app_refs, 1,
+                            memory_order_relaxed); /* the caller has a share already */
+}
+
+void weir_call_unref(weir_call *call) {
+  if (atomic_fetch_sub_explicit(&call->n_app_refs, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
+  if ((state & WEIR__CALL_STARTED) != 0 && (state & WEIR__CALL_ENDED) == 0) {
+    (void)weir_call_cancel(call, NULL);
+  }
+  weir__call_release(call);
+}
+
+/* --- attempts --- */
+
+grpc_call *weir__call_create_core(const weir_call *call) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  struct weir__call_target target = {
+      .channel = call->environment->channel,
+      .parent = call->parent,
+      .propagation_mask = call->propagation_mask,
+      .queue = weir_completion_queue_core(call->queue),
+      .method = call->method,
+      .host = call->host,
+      .deadline = weir__instant_to_timespec(call->plan.deadline_at_ns),
+  };
+  return transport->call_create(transport->context, &target);
+}
+
+/* Cancels an attempt as the application has cancelled the call. */
+void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  const struct weir__cancellation *cancellation = call->cancellation;
+  transport->call_cancel(
+      transport->context, core, cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
+      cancellation != NULL ? cancellation->description : "the call was cancelled");
+}
+
+struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns) {
+  return (struct weir__request_headers){
+      .budget_ns = weir__instant_remaining(call->plan.deadline_at_ns, now_ns),
+      .retry_owner = call->plan.retry_owner,
+      .n_previous = call->plan.n_attempts > 0 ? call->plan.n_attempts - 1 : 0,
+  };
+}
+
+/* Notes that an attempt is about to be sent. */
+void weir__call_begin_attempt(weir_call *call, int64_t now_ns) {
+  if (!call->plan.uncounted) {
+    call->plan.n_attempts++;
+  }
+  call->plan.uncounted = false;
+  call->plan.attempted_at_ns = now_ns;
+  call->n_unsettled = call->n_admitted;
+  call->n_sent++;
+}
+
+static uint32_t saturated_us(int64_t ns) {
+  int64_t us = ns > 0 ? ns / NS_PER_US : 0;
+  return us > UINT32_MAX ? UINT32_MAX : (uint32_t)us;
+}
+
+static void record_attempt(weir_call *call) {
+  if (call->n_records == WEIR_REPORT_ATTEMPTS) {
+    return;
+  }
+  const struct weir_outcome *outcome = &call->outcome;
+  call->records[call->n_records++] = (struct weir__attempt_record){
+      .started_after_us = saturated_us(outcome->started_at_ns - call->plan.started_at_ns),
+      .duration_us = saturated_us(outcome->ended_at_ns - outcome->started_at_ns),
+      .code = (uint8_t)outcome->code,
+      .origin = (uint8_t)outcome->origin,
+  };
+}
+
+/* The attempt's status has come: makes call->outcome of it. */
+void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
+                         int64_t now_ns) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  const struct weir__attempt *attempt = &call->attempt;
+  bool cancelled =
+      (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0;
+  struct weir__wire_result result = {
+      .status = (int)attempt->status,
+      .signals =
+          {
+              .initial_capacity = initial_capacity,
+              .trailing_capacity = attempt->trailing_metadata.capacity,
+              .trailing_count = attempt->trailing_metadata.count,
+              .failed_before_recv_message =
+                  transport->call_failed_before_recv_message(transport->context, attempt->core),
+              .recv_message_done = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH,
+          },
+      .signals_trusted = call->environment->signals_trusted,
+      .got_message = attempt->message != NULL,
+      .trailing = attempt->trailing_metadata.metadata,
+      .cancelled_by_us = cancelled,
+      .cancel_code = cancelled && call->cancellation != NULL ? call->cancellation->code
+                                                             : GRPC_STATUS_CANCELLED,
+      .has_parent = call->parent != NULL,
+      .limit_exceeded = limit_exceeded,
+      .started_at_ns = call->plan.attempted_at_ns,
+      .ended_at_ns = now_ns,
+      .deadline_at_ns = call->plan.deadline_at_ns,
+      .deadline_slack_ns = call->plan.method->deadline->slack_ns,
+      .deadline_bound = call->plan.deadline_bound,
+  };
+  weir__outcome_classify(&result, &call->outcome);
+  call->plan.visible_code = call->outcome.code;
+  record_attempt(call);
+  call->ended_here = limit_exceeded;
+}
+
+bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch) {
+  uint32_t limit = call->plan.method->max_request_bytes;
+  return limit != WEIR_NO_LIMIT_BYTES && batch->send_message != NULL &&
+         grpc_byte_buffer_length(batch->send_message->data.send_message.send_message) > limit;
+}
+
+/* --- handing over --- */
+
+/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone afterwards. */
+void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
+                          grpc_event *event_out) {
+  uint8_t op_types = completion->op_types;
+  event_out->type = GRPC_OP_COMPLETE;
+  event_out->tag = completion->app_tag;
+  event_out->success = weir__call_hand_out(call, op_types, core_ok) ? 1 : 0;
+  atomic_fetch_and(&call->claims,
+                   ~(WEIR__CLAIM_SLOT(completion->slot) | WEIR__CLAIM_AGAIN(op_types)));
+  weir__call_release(call);
+}
+
+void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out) {
+  weir__call_hand_over(weir__call_of(completion), completion, false, event_out);
+}
+
+/* --- cancelling --- */
+
+static struct weir__cancellation *cancellation_new(const weir_call *call, grpc_status_code code,
+                                                   const char *description) {
+  size_t size = strlen(description) + 1;
+  struct weir__cancellation *cancellation =
+      weir__zalloc(call->environment->allocator, sizeof *cancellation + size);
+  if (cancellation != NULL) {
+    cancellation->code = code;
+    memcpy(cancellation->description, description, size);
+  }
+  return cancellation;
+}
+
+/* Ends a call that waits for a retry. */
+static void cancel_in_backoff(weir_call *call) {
+  struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
+  weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event.now_ns);
+  call->plan.reason = WEIR_REASON_CANCELLED;
+  weir__call_end(call, &event);
+  weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
+}
+
+void weir__call_parent_cancelled(weir_call *call) {
+  weir__queue_lock(call->queue);
+  atomic_fetch_or_explicit(&call->state, WEIR__CALL_PARENT_CANCELLED, memory_order_release);
+  bool in_backoff = weir__queue_disarm_locked(call->queue, &call->backoff);
+  weir__queue_unlock(call->queue);
+  if (in_backoff) {
+    cancel_in_backoff(call);
+  }
+}
+
+static void cancel_with(weir_call *call, struct weir__cancellation *cancellation) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  grpc_call *core = NULL;
+  bool in_backoff = false;
+  weir__queue_lock(call->queue);
+  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
+  bool first = (state & (WEIR__CALL_CANCELLED | WEIR__CALL_ENDED)) == 0;
+  if (first) {
+    call->cancellation = cancellation;
+    state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_CANCELLED, memory_order_acq_rel);
+    in_backoff = weir__queue_disarm_locked(call->queue, &call->backoff);
+    if (!in_backoff && (state & WEIR__CALL_STARTED) != 0 && call->attempt.core != NULL) {
+      core = call->attempt.core;
+      transport->call_ref(transport->context, core);
+    }
+  }
+  weir__queue_unlock(call->queue);
+  if (!first) {
+    weir__free(call->environment->allocator, cancellation);
+  } else if (in_backoff) {
+    cancel_in_backoff(call);
+  } else if (core != NULL) {
+    weir__call_cancel_core(call, core);
+    transport->call_unref(transport->context, core);
+  }
+}
+
+grpc_call_error weir_call_cancel(weir_call *call, void *reserved) {
+  if (reserved != NULL) {
+    return GRPC_CALL_ERROR;
+  }
+  cancel_with(call, NULL);
+  return GRPC_CALL_OK;
+}
+
+grpc_call_error weir_call_cancel_with_status(weir_call *call, grpc_status_code status,
+                                             const char *description, void *reserved) {
+  if (reserved != NULL) {
+    return GRPC_CALL_ERROR;
+  }
+  cancel_with(call, cancellation_new(call, status, description != NULL ? description : ""));
+  return GRPC_CALL_OK;
+}

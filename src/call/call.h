@@ -1,0 +1,193 @@
+/* call – what the application started, whatever it takes: the engine's object behind weir_call.
+ *
+ * A call is one block of its queue's slabs: the structure, and the layers' states behind it. Threads:
+ *
+ * - What a batch needs is written by the thread that starts it, then by the threads that drain the queue, one after the
+ *   other: the core's queue orders them.
+ * - `state` is atomic: it decides who starts the first attempt, and tells a canceller whether there is one.
+ * - What a canceller and a retry race for (attempt.core while attempts change, the timer) is guarded by the queue's lock.
+ *   The path of a call that needs no retry and is not cancelled does not take it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_CALL_H
+#define WEIR_SRC_CALL_CALL_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/call.h>
+
+#include "src/base/container_of.h"
+#include "src/call/attempt.h"
+#include "src/call/batch.h"
+#include "src/call/environment.h"
+#include "src/call/inbound.h"
+#include "src/call/parent_watch.h"
+#include "src/call/request.h"
+#include "src/queue/queue.h"
+
+/* Bits of `state`; each is set once and stays. */
+enum weir__call_state {
+  WEIR__CALL_STARTING = 1u << 0, /* a thread has taken it on itself to start the first batch */
+  WEIR__CALL_STARTED =
+      1u << 1, /* the first batch was; attempt.core can be seen, unless the call ended at once */
+  WEIR__CALL_CANCELLED = 1u << 2,        /* `cancellation` is set */
+  WEIR__CALL_PARENT_CANCELLED = 1u << 4, /* no attempt is started any more */
+  WEIR__CALL_ENDED = 1u << 3             /* the outcome, and what the caller sees of it, are set */
+};
+
+/* The states of `progress`. */
+enum weir__progress { WEIR__PROGRESS_NONE = 0, WEIR__PROGRESS_RUNNING, WEIR__PROGRESS_DONE };
+
+/* Where the application wants what is received; NULL = not asked for. */
+struct weir__outputs {
+  grpc_metadata_array *initial_metadata;
+  grpc_byte_buffer **message;
+  grpc_metadata_array *trailing_metadata;
+  grpc_status_code *status;
+  grpc_slice *details;
+  const char **error_string;
+};
+
+/* What the application cancelled a call with. */
+struct weir__cancellation {
+  grpc_status_code code;
+  char description[]; /* terminated */
+};
+
+/* An attempt as the report tells it, small. */
+struct weir__attempt_record {
+  uint32_t started_after_us;
+  uint32_t duration_us;
+  uint8_t code;
+  uint8_t origin;
+};
+
+struct weir_call {
+  struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot */
+  weir_completion_queue *queue;
+  struct weir__environment *environment;
+  weir_inbound *inbound; /* NULL = none */
+
+  atomic_uint n_refs;     /* the application's shares together, and one for each batch under way */
+  atomic_uint n_app_refs; /* the application's shares */
+  atomic_uint state;
+  atomic_uint claims;    /* operations and slots that are taken, see claim_batch */
+  atomic_uchar progress; /* of the first response message of a stream: an enum weir__progress */
+  atomic_bool limit_hit; /* a stream's message was larger than the policy allows */
+  bool ended_here; /* the outcome is none of an attempt's: what came back is not for the caller */
+  atomic_uint
+      initial_capacity; /* of a stream's initial metadata once it has come; 0 = it has not */
+
+  /* What the core's call is made with. */
+  grpc_call *parent; /* a reference; NULL = none */
+  uint32_t propagation_mask;
+  grpc_slice method;
+  grpc_slice *host; /* NULL = the channel's */
+
+  struct weir__outputs outputs;
+  struct weir__request request;
+  struct weir__attempt attempt;
+  struct weir__timer backoff;
+
+  struct weir_plan plan;
+  struct weir_outcome outcome; /* of the last attempt, then of the call */
+  size_t n_admitted;           /* layers that are owed a release */
+  size_t n_unsettled;          /* layers that have not heard of the outcome */
+
+  struct weir__parent_watch *watch; /* NULL = none */
+  struct weir__cancellation
+      *cancellation; /* set before CANCELLED; NULL with it = a plain one, or there was no memory */
+
+  /* The end. What the caller sees is in the attempt: the response, or weir's words in its place. */
+  uint8_t n_records;
+  uint16_t n_sent; /* attempts that were started */
+  char reference[WEIR_REFERENCE_LENGTH + 1];
+  struct weir__attempt_record records[WEIR_REPORT_ATTEMPTS];
+
+  alignas(int64_t) unsigned char layer_states[];
+};
+
+/* The bits of `claims`: 0..7 the operations that a call has once, 8..13 the slots under way, 16..23
+ * the operations under way that may come again. */
+#define WEIR__CLAIM_SLOT(slot) (1u << (8 + (slot)))
+#define WEIR__CLAIM_AGAIN(op_types) ((unsigned)((op_types) & ~WEIR__ONCE_OPS) << 16)
+
+/* What is left in a block for the states of the layers. */
+#define WEIR__CALL_STATES_BYTES (WEIR__QUEUE_BLOCK_BYTES - offsetof(struct weir_call, layer_states))
+
+/* What a call is made of. */
+struct weir__call_arguments {
+  struct weir__environment *environment;
+  weir_completion_queue *queue;
+  grpc_call *parent;
+  uint32_t propagation_mask;
+  grpc_slice method;
+  const grpc_slice *host;
+  int64_t deadline_at_ns;
+  weir_inbound *inbound;
+};
+
+/* NULL when there is no memory. */
+weir_call *weir__call_new(const struct weir__call_arguments *arguments);
+
+static inline weir_call *weir__call_of(struct weir__completion *completion) {
+  return WEIR__CONTAINER_OF(completion - completion->slot, weir_call, completions);
+}
+
+static inline struct weir_event weir__call_event_at(const weir_call *call, int64_t now_ns) {
+  return (struct weir_event){.now_ns = now_ns, .random = call->environment->random};
+}
+
+/* --- call.c --- */
+
+/* Gives back a share that is not the application's; the last one frees the call. */
+void weir__call_release(weir_call *call);
+
+/* Makes an end of this process's own the call's outcome. */
+void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int64_t now_ns);
+
+/* The parent was cancelled: ends the call if it waits for a retry. */
+void weir__call_parent_cancelled(weir_call *call);
+
+/* A core's call for an attempt. */
+grpc_call *weir__call_create_core(const weir_call *call);
+
+/* Cancels an attempt as the application has cancelled the call. */
+void weir__call_cancel_core(const weir_call *call, grpc_call *core);
+
+/* What weir says to the next hop with the attempt that begins at `now_ns`. */
+struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns);
+
+/* Notes that an attempt is about to be sent. */
+void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
+
+/* The attempt's status has come: makes call->outcome of it. `initial_capacity`: of the array of the initial metadata; 0 =
+ * it has not come. */
+void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
+                         int64_t now_ns);
+
+/* Whether the batch's message is larger than the policy lets through. */
+bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch);
+
+/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone afterwards. */
+void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
+                          grpc_event *event_out);
+
+/* For the ready list: as weir__call_hand_over, of a batch that never got to the core. */
+void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out);
+
+/* --- end.c: how a call ends, and what the caller sees of it --- */
+
+/* The call has ended with `call->outcome`: tells the layers that have not heard, frees what they hold, and makes what the
+ * caller is to see. Exactly once a call, by the thread that owns its end. Sets ENDED. */
+void weir__call_end(weir_call *call, const struct weir_event *event);
+
+/* Hands a batch's outputs to the application, and says whether its event is a success. `core_ok`: what the core said, or
+ * false for a batch that never got there. */
+bool weir__call_hand_out(weir_call *call, uint8_t op_types, bool core_ok);
+
+#endif /* WEIR_SRC_CALL_CALL_H */

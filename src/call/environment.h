@@ -1,0 +1,38 @@
+/* environment – what all calls of a channel share, and what outlives the channel while they do.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_ENVIRONMENT_H
+#define WEIR_SRC_CALL_ENVIRONMENT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <grpc/grpc.h>
+
+#include <weir/allocator.h>
+#include <weir/clock.h>
+#include <weir/log.h>
+#include <weir/policy.h>
+
+#include "src/stack/stack.h"
+
+struct weir__environment {
+  atomic_size_t n_refs;
+  const struct weir_allocator *allocator;
+  const struct weir_random *random;
+  const struct weir_log_sink *log;
+  grpc_channel *channel;
+  char *target;
+  weir_policy *policy;
+  struct weir__stack stack;
+  bool signals_trusted; /* see wire_signals.h */
+};
+
+static inline void weir__environment_ref(struct weir__environment *environment) {
+  atomic_fetch_add_explicit(&environment->n_refs, 1,
+                            memory_order_relaxed); /* the caller has a share already */
+}
+
+void weir__environment_unref(struct weir__environment *environment);
+
+#endif /* WEIR_SRC_CALL_ENVIRONMENT_H */

@@ -1,0 +1,25 @@
+/* one_batch – calls that are started as one batch: attempts, backoffs, and the one event.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_ONE_BATCH_H
+#define WEIR_SRC_CALL_ONE_BATCH_H
+
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+#include "src/call/call.h"
+
+extern const struct weir__completion_ops weir__one_batch_ops;
+
+/* Sends the call's request on attempt.core, with `message`. The event may come before it returns. */
+grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns,
+                                     struct weir__completion *completion);
+
+/* The call's one batch. */
+struct weir__completion *weir__one_batch_completion(weir_call *call);
+
+/* The backoff of a call is over, or its queue is being shut down. */
+void weir__one_batch_on_due(struct weir__timer *timer, int64_t now_ns);
+
+#endif /* WEIR_SRC_CALL_ONE_BATCH_H */

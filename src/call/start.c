@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <sched.h>
+#include <string.h>
+
+#include <grpc/byte_buffer.h>
+
+#include "src/call/call.h"
+#include "src/call/one_batch.h"
+#include "src/call/stream.h"
+
+/* --- empty batches --- */
+
+/* An empty batch: its tag comes back at once, whatever the call does. In a block of its own, since any number may be under
+ * way. */
+static void deliver_empty(struct weir__completion *completion, grpc_event *event_out) {
+  weir_call *call = NULL;
+  memcpy(&call, completion + 1, sizeof call);
+  event_out->type = GRPC_OP_COMPLETE;
+  event_out->tag = completion->app_tag;
+  event_out->success = 1;
+  weir__queue_block_give(call->queue, completion);
+  weir__call_release(call);
+}
+
+static bool empty_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
+  (void)ok;
+  (void)completion;
+  (void)event_out;
+  return false; /* never given to the core */
+}
+
+static const struct weir__completion_ops empty_ops = {.on_event = empty_on_event,
+                                                      .deliver = deliver_empty};
+
+static grpc_call_error call_error_of(enum weir_error error) {
+  return error == WEIR_ERROR_UNAVAILABLE ? GRPC_CALL_ERROR_COMPLETION_QUEUE_SHUTDOWN
+                                         : GRPC_CALL_ERROR;
+}
+
+static grpc_call_error start_empty(weir_call *call, void *tag) {
+  struct weir__completion *completion = weir__queue_block_take(call->queue);
+  if (completion == NULL) {
+    return GRPC_CALL_ERROR;
+  }
+  completion->ops = &empty_ops;
+  memcpy(completion + 1, &call, sizeof call);
+  enum weir_error error = weir__queue_begin(call->queue, completion, tag);
+  if (error != WEIR_OK) {
+    weir__queue_block_give(call->queue, completion);
+    return call_error_of(error);
+  }
+  atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
+  weir__queue_push_ready(call->queue, completion);
+  return GRPC_CALL_OK;
+}
+
+/* --- claims --- */
+
+static unsigned claims_of(const struct weir__batch *batch) {
+  unsigned once = batch->op_types & WEIR__ONCE_OPS;
+  if ((batch->op_types & WEIR__UNARY_OPS) == WEIR__UNARY_OPS) {
+    once |= WEIR__OP_BIT(
+        GRPC_OP_RECV_INITIAL_METADATA); /* weir asks for it where the application does not */
+  }
+  return once | WEIR__CLAIM_SLOT(batch->slot) | WEIR__CLAIM_AGAIN(batch->op_types);
+}
+
+/* Takes what a batch needs; false when some of it is taken, as the core would refuse it. */
+static bool claim_batch(weir_call *call, unsigned wanted) {
+  unsigned claims = atomic_load(&call->claims);
+  do {
+    if ((claims & wanted) != 0) {
+      return false;
+    }
+  } while (!atomic_compare_exchange_weak(&call->claims, &claims, claims | wanted));
+  return true;
+}
+
+/* --- the first batch, and those after it --- */
+
+static void set_outputs(weir_call *call, const struct weir__batch *batch) {
+  struct weir__outputs *outputs = &call->outputs;
+  if (batch->recv_initial_metadata != NULL) {
+    outputs->initial_metadata =
+        batch->recv_initial_metadata->data.recv_initial_metadata.recv_initial_metadata;
+  }
+  if (batch->recv_message != NULL) {
+    outputs->message = batch->recv_message->data.recv_message.recv_message;
+  }
+  if (batch->recv_status != NULL) {
+    outputs->trailing_metadata = batch->recv_status->data.recv_status_on_client.trailing_metadata;
+    outputs->status = batch->recv_status->data.recv_status_on_client.status;
+    outputs->details = batch->recv_status->data.recv_status_on_client.status_details;
+    outputs->error_string = batch->recv_status->data.recv_status_on_client.error_string;
+  }
+}
+
+/* The batch's tag is owed from here on. */
+static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, void *tag,
+                             const struct weir__completion_ops *ops) {
+  struct weir__completion *completion = &call->completions[batch->slot];
+  completion->ops = ops;
+  completion->op_types = batch->op_types;
+  enum weir_error error = weir__queue_begin(call->queue, completion, tag);
+  if (error != WEIR_OK) {
+    completion->ops = NULL;
+    return call_error_of(error);
+  }
+  atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed); /* the caller has a share */
+  set_outputs(call, batch);
+  return GRPC_CALL_OK;
+}
+
+/* The batch was begun, but nothing came of it. */
+static void abandon(weir_call *call, const struct weir__batch *batch) {
+  call->completions[batch->slot].ops = NULL;
+  weir__queue_abandon(call->queue, &call->completions[batch->slot]);
+  atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed); /* the caller's share stays */
+}
+
+/* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with call->outcome. */
+static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *batch,
+                                     const struct weir_event *event, bool *refused_out) {
+  const struct weir__stack *stack = &call->environment->stack;
+  bool one_batch = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH;
+  *refused_out = true;
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0) {
+    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event->now_ns);
+    call->plan.reason = WEIR_REASON_CANCELLED;
+    return GRPC_CALL_OK;
+  }
+  if (weir__call_request_too_large(call, batch)) {
+    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_LIMIT, event->now_ns);
+    call->plan.reason = WEIR_REASON_LIMIT;
+    return GRPC_CALL_OK;
+  }
+  if (one_batch) {
+    weir__request_init(&call->request, batch);
+    weir__request_keep(&call->request, call->plan.method->retry_options->replay_bytes,
+                       call->environment->allocator);
+    call->plan.replayable = call->request.kept;
+  }
+  enum weir_admission admission =
+      weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
+  call->n_unsettled = call->n_admitted;
+  if (admission == WEIR_ADMISSION_REFUSE) {
+    weir__call_set_local_outcome(call, call->plan.refused_as, event->now_ns);
+    return GRPC_CALL_OK;
+  }
+  *refused_out = false;
+  call->attempt.core = weir__call_create_core(call);
+  weir__call_begin_attempt(call, event->now_ns);
+  /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's call. */
+  unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_acq_rel);
+  grpc_call *core = call->attempt.core;
+  if ((state & WEIR__CALL_CANCELLED) != 0) {
+    weir__call_cancel_core(call, core);
+  }
+  return one_batch ? weir__one_batch_send(call, call->request.message, event->now_ns,
+                                          &call->completions[batch->slot])
+                   : weir__stream_start(call, batch, event->now_ns);
+}
+
+/* Nothing came of the first batch: as if it had not been started. */
+static void undo_first(weir_call *call, const struct weir__batch *batch,
+                       const struct weir_event *event, const struct weir_plan *unstarted) {
+  weir__stack_release(&call->environment->stack, call->layer_states, event, call->n_admitted);
+  memset(call->layer_states, 0, call->environment->stack.states_bytes);
+  call->n_admitted = 0;
+  call->plan = *unstarted;
+  call->n_sent = 0;
+  atomic_fetch_and(&call->state, ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING));
+  weir__request_fini(&call->request, call->environment->allocator);
+  weir__attempt_fini(&call->attempt, weir__queue_transport(call->queue));
+  abandon(call, batch);
+}
+
+static grpc_call_error start_first(weir_call *call, const struct weir__batch *batch, void *tag) {
+  bool one_batch = (batch->op_types & WEIR__UNARY_OPS) == WEIR__UNARY_OPS;
+  grpc_call_error error =
+      begin(call, batch, tag, one_batch ? &weir__one_batch_ops : &weir__stream_ops);
+  if (error != GRPC_CALL_OK) {
+    atomic_fetch_and(&call->state, ~(unsigned)WEIR__CALL_STARTING);
+    return error;
+  }
+  struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
+  struct weir_plan unstarted = call->plan;
+  call->plan.shape = one_batch ? WEIR_CALL_SHAPE_ONE_BATCH : WEIR_CALL_SHAPE_STREAM;
+  call->plan.started_at_ns = event.now_ns;
+  bool refused = false;
+  error = first_attempt(call, batch, &event, &refused);
+  if (error != GRPC_CALL_OK) {
+    undo_first(call, batch, &event, &unstarted);
+  } else if (refused) {
+    weir__call_end(call, &event);
+    atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
+    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+  }
+  return error;
+}
+
+/* A batch after the first. */
+static grpc_call_error start_further(weir_call *call, const struct weir__batch *batch, void *tag) {
+  grpc_call_error error = begin(call, batch, tag, &weir__stream_ops);
+  if (error != GRPC_CALL_OK) {
+    return error;
+  }
+  bool has_stream = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL;
+  if (!has_stream) {
+    /* It ended before it was sent, or was one batch, which has ended: nothing is left to be sent or received. */
+    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+    return GRPC_CALL_OK;
+  }
+  int64_t now_ns = batch->send_initial_metadata != NULL ? weir__queue_now_ns(call->queue)
+                                                        : 0; /* only it tells a time */
+  error = weir__stream_start(call, batch, now_ns);
+  if (error != GRPC_CALL_OK) {
+    abandon(call, batch);
+  }
+  return error;
+}
+
+/* True: the calling thread starts the first batch. False: another has. Two threads meet here when one only sends and one
+ * only receives; the second waits for the few steps of the first. */
+static bool take_first(weir_call *call) {
+  for (;;) {
+    unsigned state =
+        atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTING, memory_order_acq_rel);
+    if ((state & WEIR__CALL_STARTED) != 0) {
+      return false;
+    }
+    if ((state & WEIR__CALL_STARTING) == 0) {
+      return true;
+    }
+    (void)sched_yield();
+  }
+}
+
+grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_t nops, void *tag,
+                                      void *reserved) {
+  if (reserved != NULL) {
+    return GRPC_CALL_ERROR;
+  }
+  if (nops == 0) {
+    return start_empty(call, tag);
+  }
+  struct weir__batch batch;
+  grpc_call_error error = weir__batch_read(ops, nops, &batch);
+  if (error != GRPC_CALL_OK) {
+    return error;
+  }
+  unsigned wanted = claims_of(&batch);
+  if (!claim_batch(call, wanted)) {
+    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
+  }
+  error = take_first(call) ? start_first(call, &batch, tag) : start_further(call, &batch, tag);
+  if (error != GRPC_CALL_OK) {
+    atomic_fetch_and(&call->claims, ~wanted);
+  }
+  return error;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/channel/channel.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <grpc/slice.h>
+
+#include "src/base/allocator.h"
+#include "src/base/options.h"
+#include "src/base/random.h"
+#include "src/call/call.h"
+#include "src/call/inbound.h"
+#include "src/log/json_log.h"
+#include "src/outcome/wire_signals.h"
+#include "src/policy/policy.h"
+#include "src/queue/queue.h"
+#include "src/time/clock.h"
+#include "src/time/instant.h"
+
+/* A slab that holds three calls: a blocking queue has one under way, and its predecessors' replies. */
+#define BLOCKING_SLAB_BYTES 4096
+
+/* --- the core's channel ------------------------------------------------------------------------------------------ */
+
+/* What weir adds to the application's arguments, at most. */
+#define MAX_OWN_ARGS 3
+
+static bool has_arg(const grpc_channel_args *args, const char *key) {
+  for (size_t i = 0; args != NULL && i < args->num_args; i++) {
+    if (strcmp(args->args[i].key, key) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The core's arguments take keys that are not const, and don't write to them. */
+static grpc_arg arg_new(grpc_arg_type type, const char *key) {
+  grpc_arg arg;
+  memset(&arg, 0, sizeof arg);
+  arg.type = type;
+  memcpy(&arg.key, &key, sizeof key);
+  return arg;
+}
+
+static grpc_arg integer_arg(const char *key, int value) {
+  grpc_arg arg = arg_new(GRPC_ARG_INTEGER, key);
+  arg.value.integer = value;
+  return arg;
+}
+
+static grpc_arg string_arg(const char *key, const char *value) {
+  grpc_arg arg = arg_new(GRPC_ARG_STRING, key);
+  memcpy(&arg.value.string, &value, sizeof value);
+  return arg;
+}
+
+/* Retries are weir's: with the core's on, attempts multiply, grpc-previous-rpc-attempts is removed, and a peer that ends a
+ * stream without grpc-status aborts the process (1.51.1). */
+static grpc_channel *core_channel_create(const char *target, grpc_channel_credentials *creds,
+                                         const grpc_channel_args *args, const weir_policy *policy,
+                                         const struct weir_allocator *allocator) {
+  size_t n_args = args != NULL ? args->num_args : 0;
+  grpc_arg *own = weir__zalloc_array(allocator, n_args + MAX_OWN_ARGS, sizeof *own);
+  if (own == NULL) {
+    return NULL;
+  }
+  size_t count = 0;
+  for (size_t i = 0; i < n_args; i++) {
+    if (strcmp(args->args[i].key, GRPC_ARG_ENABLE_RETRIES) != 0) {
+      own[count++] = args->args[i];
+    }
+  }
+  own[count++] = integer_arg(GRPC_ARG_ENABLE_RETRIES, 0);
+  if (!has_arg(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION)) {
+    own[count++] = integer_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  }
+  const char *service_config = weir__policy_core_service_config(policy);
+  if (service_config != NULL && !has_arg(args, GRPC_ARG_SERVICE_CONFIG)) {
+    own[count++] = string_arg(GRPC_ARG_SERVICE_CONFIG, service_config);
+  }
+  grpc_channel_args all = {.num_args = count, .args = own};
+  grpc_channel *channel = grpc_channel_create(target, creds, &all);
+  weir__free(allocator, own);
+  return channel;
+}
+
+/* --- life -------------------------------------------------------------------------------------------------------- */
+
+void weir__environment_unref(struct weir__environment *environment) {
+  /* acq_rel: what the others did with it comes before its end */
+  if (atomic_fetch_sub_explicit(&environment->n_refs, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
+  weir__stack_fini(&environment->stack);
+  weir_policy_unref(environment->policy);
+  if (environment->channel != NULL) {
+    grpc_channel_destroy(environment->channel);
+  }
+  weir__free(environment->allocator, environment->target);
+  weir__free(environment->allocator, environment);
+}
+
+static struct weir__environment *environment_new(const char *target,
+                                                 const struct weir_channel_options *options) {
+  const struct weir_allocator *allocator = weir__allocator_or_default(options->allocator);
+  struct weir__environment *environment = weir__zalloc(allocator, sizeof *environment);
+  if (environment == NULL) {
+    return NULL;
+  }
+  atomic_init(&environment->n_refs, 1);
+  environment->allocator = allocator;
+  environment->random = weir__random_or_default(options->random);
+  environment->log = options->log != NULL ? options->log : weir__json_log_sink();
+  environment->signals_trusted = weir__wire_signals_trusted();
+  environment->target = weir__copy_text(allocator, target, strlen(target));
+  environment->policy =
+      options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
+  if (environment->target == NULL || environment->policy == NULL ||
+      weir__stack_init(&environment->stack, environment->policy, target, allocator) != WEIR_OK) {
+    weir__environment_unref(environment);
+    return NULL;
+  }
+  assert(environment->stack.states_bytes <= WEIR__CALL_STATES_BYTES);
+  return environment;
+}
+
+weir_channel *weir__channel_new(grpc_channel *core, const char *target,
+                                const struct weir__transport *transport,
+                                const struct weir_channel_options *options) {
+  struct weir__environment *environment = environment_new(target, options);
+  if (environment == NULL) {
+    return NULL;
+  }
+  weir_channel *channel = weir__zalloc(environment->allocator, sizeof *channel);
+  if (channel == NULL) {
+    weir__environment_unref(environment);
+    return NULL;
+  }
+  channel->environment = environment;
+  channel->transport = transport;
+  environment->channel = core;
+  return channel;
+}
+
+weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
+                                  const grpc_channel_args *args,
+                                  const struct weir_channel_options *options) {
+  struct weir_channel_options known = WEIR_CHANNEL_OPTIONS_INIT;
+  if (target == NULL ||
+      (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK)) {
+    return NULL;
+  }
+  weir_channel *channel = weir__channel_new(NULL, target, weir__transport_core(), &known);
+  if (channel == NULL) {
+    return NULL;
+  }
+  struct weir__environment *environment = channel->environment;
+  environment->channel =
+      core_channel_create(target, creds, args, environment->policy, environment->allocator);
+  if (environment->channel == NULL) {
+    weir_channel_destroy(channel);
+    return NULL;
+  }
+  return channel;
+}
+
+static void queue_end(weir_completion_queue *queue) {
+  weir_completion_queue_shutdown(queue);
+  while (weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+         GRPC_QUEUE_SHUTDOWN) {
+    /* what is left are wake-ups */
+  }
+  weir_completion_queue_destroy(queue);
+}
+
+void weir_channel_destroy(weir_channel *channel) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    weir_completion_queue *queue = atomic_exchange(&channel->idle_queues[i], NULL);
+    if (queue != NULL) {
+      queue_end(queue);
+    }
+  }
+  struct weir__environment *environment = channel->environment;
+  weir__free(environment->allocator, channel);
+  weir__environment_unref(environment);
+}
+
+/* --- queues for blocking calls ----------------------------------------------------------------------------------- */
+
+weir_completion_queue *weir__channel_take_queue(weir_channel *channel) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    if (atomic_load_explicit(&channel->idle_queues[i], memory_order_relaxed) != NULL) {
+      weir_completion_queue *queue = atomic_exchange(&channel->idle_queues[i], NULL);
+      if (queue != NULL) {
+        return queue;
+      }
+    }
+  }
+  return weir__queue_new(&(struct weir__queue_options){.allocator = channel->environment->allocator,
+                                                       .clock = NULL,
+                                                       .transport = channel->transport,
+                                                       .type = GRPC_CQ_NEXT,
+                                                       .slab_bytes = BLOCKING_SLAB_BYTES});
+}
+
+void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    weir_completion_queue *none = NULL;
+    if (atomic_compare_exchange_strong(&channel->idle_queues[i], &none, queue)) {
+      return;
+    }
+  }
+  queue_end(queue);
+}
+
+/* --- calls ------------------------------------------------------------------------------------------------------- */
+
+weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
+                                    uint32_t propagation_mask,
+                                    weir_completion_queue *completion_queue, grpc_slice method,
+                                    const grpc_slice *host, gpr_timespec deadline,
+                                    const struct weir_call_options *options) {
+  struct weir_call_options known = WEIR_CALL_OPTIONS_INIT;
+  if (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) {
+    return NULL;
+  }
+  struct weir__call_arguments arguments = {
+      .environment = channel->environment,
+      .queue = completion_queue,
+      .parent = parent_call,
+      .propagation_mask = propagation_mask,
+      .method = method,
+      .host = host,
+      .deadline_at_ns = weir__instant_from_timespec(deadline, weir__queue_now_ns(completion_queue)),
+      .inbound = known.inbound,
+  };
+  if (known.inbound != NULL && parent_call == NULL) {
+    /* The parent's deadline is the deadline layer's to apply, as the policy says. */
+    arguments.parent = known.inbound->server_call;
+    arguments.propagation_mask = GRPC_PROPAGATE_CANCELLATION;
+  }
+  return weir__call_new(&arguments);
+}
+
+enum weir_error weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
+                                              struct weir_breaker_snapshot *snapshot_out) {
+  int64_t now_ns = weir__clock_now_ns(weir__clock_or_default(NULL));
+  return weir__stack_breaker_snapshot(&channel->environment->stack, method, strlen(method), now_ns,
+                                      snapshot_out);
+}

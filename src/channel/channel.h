@@ -1,0 +1,33 @@
+/* channel – a core's channel, the stack of its policy, and queues for blocking calls.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CHANNEL_CHANNEL_H
+#define WEIR_SRC_CHANNEL_CHANNEL_H
+
+#include <stdatomic.h>
+
+#include <weir/channel.h>
+
+#include "src/call/environment.h"
+#include "src/transport/transport.h"
+
+/* Queues kept for the next blocking calls: as many threads can call at once without making one. */
+#define WEIR__IDLE_QUEUES 32
+
+struct weir_channel {
+  struct weir__environment *environment;
+  const struct weir__transport *transport;
+  _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
+};
+
+/* Makes a channel over `core`, which is taken over on success. `options` is complete (not NULL). NULL when there is no
+ * memory. */
+weir_channel *weir__channel_new(grpc_channel *core, const char *target,
+                                const struct weir__transport *transport,
+                                const struct weir_channel_options *options);
+
+/* A queue that the caller has for itself until it gives it back, empty. NULL when there is no memory. */
+weir_completion_queue *weir__channel_take_queue(weir_channel *channel);
+void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue);
+
+#endif /* WEIR_SRC_CHANNEL_CHANNEL_H */

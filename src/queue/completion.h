@@ -1,0 +1,39 @@
+/* completion – one batch of the application that a queue owes a tag for.
+ *
+ * Its address is the tag that the core is given. It lives in a slab of its queue, so a queue can tell it from any other
+ * tag by the address alone.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_QUEUE_COMPLETION_H
+#define WEIR_SRC_QUEUE_COMPLETION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+struct weir__completion;
+struct weir__pluck_slot;
+
+struct weir__completion_ops {
+  /* The core's event for it, in the thread that drains. True: `event_out` is for the application, now. False: the
+   * batch goes on (a retry). */
+  bool (*on_event)(struct weir__completion *completion, bool ok, grpc_event *event_out);
+
+  /* It was put on the ready list, and is about to be handed out. */
+  void (*deliver)(struct weir__completion *completion, grpc_event *event_out);
+};
+
+struct weir__completion {
+  const struct weir__completion_ops *ops;
+  void *app_tag;
+  union {
+    struct weir__completion *next_ready; /* queues that are drained by next */
+    struct weir__pluck_slot
+        *pluck_slot; /* queues that are plucked from, while the batch is under way */
+  } in_queue;
+  uint8_t slot;     /* which of its call's */
+  uint8_t op_types; /* bit n = grpc_op_type n is in the batch */
+};
+
+#endif /* WEIR_SRC_QUEUE_COMPLETION_H */

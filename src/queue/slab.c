@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/queue/slab.h"
+
+#include <string.h>
+
+#include "src/base/allocator.h"
+
+#define CACHE_LINE_BYTES 64
+#define MAX_BLOCKS 64 /* the bits of the mask */
+#define FIRST_INDEX_LENGTH 16
+#define MAX_SLABS_A_GROWTH 32 /* the pool doubles until then, so that aligning wastes little */
+
+/* At the start of each slab; its blocks follow. */
+struct weir__slab {
+  _Atomic uint64_t free_blocks;      /* bit n: block n is free */
+  _Atomic(struct weir__slab *) next; /* a ring, so that a search can start at the hint */
+  void *
+      memory; /* what the allocator gave for this slab and those that came with it; NULL in those */
+  struct weir__slab *next_owner; /* the pool's list of slabs with `memory` */
+};
+
+#define HEADER_BYTES CACHE_LINE_BYTES
+
+/* An open-addressed set of slabs. Readers go without a lock: entries are only ever added, and a larger index replaces a
+ * smaller one, which stays until the pool ends because a reader may be in it. */
+struct weir__slab_index {
+  struct weir__slab_index *older;
+  size_t length; /* a power of two, at most half full */
+  size_t n_slabs;
+  _Atomic(uintptr_t) slabs[];
+};
+
+static size_t index_start(const struct weir__slab_pool *pool, uintptr_t base, size_t length) {
+  uint64_t hash = (uint64_t)(base / pool->slab_bytes) * UINT64_C(0x9e3779b97f4a7c15);
+  return (size_t)(hash >> 32) & (length - 1);
+}
+
+void weir__slab_pool_init(struct weir__slab_pool *pool, const struct weir_allocator *allocator,
+                          size_t slab_bytes, size_t block_bytes) {
+  memset(pool, 0, sizeof *pool);
+  pool->allocator = allocator;
+  pool->slab_bytes = slab_bytes;
+  pool->block_bytes = (block_bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+  pthread_mutex_init(&pool->grow_lock, NULL);
+}
+
+void weir__slab_pool_fini(struct weir__slab_pool *pool) {
+  struct weir__slab *owner = pool->allocations;
+  while (owner != NULL) {
+    struct weir__slab *next = owner->next_owner;
+    weir__free(pool->allocator, owner->memory);
+    owner = next;
+  }
+  struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+  while (index != NULL) {
+    struct weir__slab_index *older = index->older;
+    weir__free(pool->allocator, index);
+    index = older;
+  }
+  pthread_mutex_destroy(&pool->grow_lock);
+}
+
+static bool index_contains(const struct weir__slab_pool *pool, struct weir__slab_index *index,
+                           uintptr_t base) {
+  for (size_t i = index_start(pool, base, index->length);; i = (i + 1) & (index->length - 1)) {
+    uintptr_t found = atomic_load_explicit(&index->slabs[i], memory_order_relaxed);
+    if (found == base) {
+      return true;
+    }
+    if (found == 0) {
+      return false;
+    }
+  }
+}
+
+bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
+  /* acquire: the index's contents, published by index_add. A tag that is ours was handed to the core after that. */
+  struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
+  uintptr_t base = (uintptr_t)address & ~(uintptr_t)(pool->slab_bytes - 1);
+  return index != NULL && base != 0 && index_contains(pool, index, base);
+}
+
+static void index_put(const struct weir__slab_pool *pool, struct weir__slab_index *index,
+                      uintptr_t base) {
+  size_t i = index_start(pool, base, index->length);
+  while (atomic_load_explicit(&index->slabs[i], memory_order_relaxed) != 0) {
+    i = (i + 1) & (index->length - 1);
+  }
+  atomic_store_explicit(&index->slabs[i], base, memory_order_relaxed);
+  index->n_slabs++;
+}
+
+/* Makes sure that `n_more` slabs fit; false when there is no memory. */
+static bool index_reserve_locked(struct weir__slab_pool *pool, size_t n_more) {
+  struct weir__slab_index *index =
+      atomic_load_explicit(&pool->index, memory_order_relaxed); /* written under the lock */
+  size_t n_slabs = (index == NULL ? 0 : index->n_slabs) + n_more;
+  size_t length = index == NULL ? FIRST_INDEX_LENGTH : index->length;
+  if (index != NULL && n_slabs * 2 <= length) {
+    return true;
+  }
+  while (n_slabs * 2 > length) {
+    length *= 2;
+  }
+  struct weir__slab_index *larger =
+      weir__zalloc(pool->allocator, sizeof *larger + length * sizeof(larger->slabs[0]));
+  if (larger == NULL) {
+    return false;
+  }
+  larger->older = index;
+  larger->length = length;
+  for (size_t i = 0; index != NULL && i < index->length; i++) {
+    uintptr_t base = atomic_load_explicit(&index->slabs[i], memory_order_relaxed);
+    if (base != 0) {
+      index_put(pool, larger, base);
+    }
+  }
+  atomic_store_explicit(&pool->index, larger,
+                        memory_order_release); /* pairs with the acquire in owns */
+  return true;
+}
+
+/* Puts a slab at `base` into the index and then, so that no block of it is out before its address is known, into the ring
+ * behind `ring` (NULL: it is the first). `taken`: the blocks that are not free. */
+static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_t base,
+                                          struct weir__slab *ring, uint64_t taken) {
+  struct weir__slab *slab = (struct weir__slab *)base;
+  size_t n_blocks = (pool->slab_bytes - HEADER_BYTES) / pool->block_bytes;
+  uint64_t all = n_blocks >= MAX_BLOCKS ? UINT64_MAX : (UINT64_C(1) << n_blocks) - 1;
+  memset(slab, 0, sizeof *slab);
+  atomic_init(&slab->free_blocks, all & ~taken);
+  atomic_init(&slab->next, slab);
+  index_put(pool, atomic_load_explicit(&pool->index, memory_order_relaxed),
+            base); /* written under the lock */
+  if (ring != NULL) {
+    atomic_init(&slab->next, atomic_load_explicit(
+                                 &ring->next, memory_order_relaxed)); /* written under the lock */
+    /* release: who finds the slab in the ring sees its header, and the index */
+    atomic_store_explicit(&ring->next, slab, memory_order_release);
+  }
+  return slab;
+}
+
+/* Adds as many slabs as there are, within a limit. The first block of the result is the caller's: others might take all
+ * of them before he looks. NULL when there is no memory. */
+static struct weir__slab *grow_locked(struct weir__slab_pool *pool, struct weir__slab *ring) {
+  struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
+  size_t n_slabs = index == NULL || index->n_slabs == 0 ? 1 : index->n_slabs;
+  if (n_slabs > MAX_SLABS_A_GROWTH) {
+    n_slabs = MAX_SLABS_A_GROWTH;
+  }
+  if (!index_reserve_locked(pool, n_slabs)) {
+    return NULL;
+  }
+  void *memory =
+      pool->allocator->allocate(pool->allocator->context, (n_slabs + 1) * pool->slab_bytes);
+  if (memory == NULL) {
+    return NULL;
+  }
+  uintptr_t base = ((uintptr_t)memory + pool->slab_bytes - 1) & ~(uintptr_t)(pool->slab_bytes - 1);
+  struct weir__slab *first = slab_add_locked(pool, base, ring, 1);
+  first->memory = memory;
+  first->next_owner = pool->allocations;
+  pool->allocations = first;
+  for (size_t i = 1; i < n_slabs; i++) {
+    (void)slab_add_locked(pool, base + i * pool->slab_bytes, first, 0);
+  }
+  return first;
+}
+
+static void *block_of(const struct weir__slab_pool *pool, struct weir__slab *slab, int block) {
+  return (char *)slab + HEADER_BYTES + (size_t)block * pool->block_bytes;
+}
+
+static void *slab_try_take(const struct weir__slab_pool *pool, struct weir__slab *slab) {
+  uint64_t free_blocks = atomic_load_explicit(&slab->free_blocks, memory_order_relaxed);
+  while (free_blocks != 0) {
+    int block = __builtin_ctzll(free_blocks);
+    /* acquire: pairs with the release in give, whose thread wrote the block before */
+    if (atomic_compare_exchange_weak_explicit(&slab->free_blocks, &free_blocks,
+                                              free_blocks & (free_blocks - 1), memory_order_acquire,
+                                              memory_order_relaxed)) {
+      return block_of(pool, slab, block);
+    }
+  }
+  return NULL;
+}
+
+static void *ring_try_take(struct weir__slab_pool *pool, struct weir__slab *first) {
+  struct weir__slab *slab = first;
+  do {
+    void *block = slab_try_take(pool, slab);
+    if (block != NULL) {
+      if (slab != first) {
+        atomic_store_explicit(&pool->hint, slab, memory_order_release);
+      }
+      return block;
+    }
+    slab = atomic_load_explicit(&slab->next, memory_order_acquire);
+  } while (slab != first);
+  return NULL;
+}
+
+static void *grow_and_take(struct weir__slab_pool *pool, const struct weir__slab *seen) {
+  void *block = NULL;
+  pthread_mutex_lock(&pool->grow_lock);
+  struct weir__slab *hint = atomic_load_explicit(&pool->hint, memory_order_acquire);
+  if (hint != NULL && hint != seen) {
+    block = slab_try_take(pool, hint); /* another thread has grown the pool meanwhile */
+  }
+  if (block == NULL) {
+    struct weir__slab *slab = grow_locked(pool, hint);
+    if (slab != NULL) {
+      block = block_of(pool, slab, 0);
+      atomic_store_explicit(&pool->hint, slab,
+                            memory_order_release); /* publishes the slab and the index */
+    }
+  }
+  pthread_mutex_unlock(&pool->grow_lock);
+  return block;
+}
+
+void *weir__slab_take(struct weir__slab_pool *pool) {
+  struct weir__slab *hint = atomic_load_explicit(&pool->hint, memory_order_acquire);
+  void *block = hint != NULL ? slab_try_take(pool, hint) : NULL;
+  if (block == NULL && hint != NULL) {
+    block = ring_try_take(pool, hint);
+  }
+  return block != NULL ? block : grow_and_take(pool, hint);
+}
+
+void weir__slab_give(struct weir__slab_pool *pool, void *block) {
+  struct weir__slab *slab =
+      (struct weir__slab *)((uintptr_t)block & ~(uintptr_t)(pool->slab_bytes - 1));
+  size_t number = (size_t)((char *)block - (char *)slab - HEADER_BYTES) / pool->block_bytes;
+  /* release: the next owner sees the block as this one left it */
+  uint64_t before =
+      atomic_fetch_or_explicit(&slab->free_blocks, UINT64_C(1) << number, memory_order_release);
+  if (before == 0) {
+    atomic_store_explicit(&pool->hint, slab, memory_order_release);
+  }
+}

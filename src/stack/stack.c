@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/stack/stack.h"
+
+#include <assert.h>
+#include <stdalign.h>
+#include <string.h>
+
+#include "interceptors/breaker/breaker_layer.h"
+#include "interceptors/deadline/deadline.h"
+#include "interceptors/retry/retry.h"
+#include "interceptors/translation/translation.h"
+#include "src/policy/policy.h"
+
+void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer) {
+  assert(stack->n_layers < WEIR__STACK_MAX_LAYERS);
+  struct weir__layer *place = &stack->layers[stack->n_layers++];
+  size_t known =
+      sizeof place->hooks < layer->vtable->size ? sizeof place->hooks : layer->vtable->size;
+  memcpy(&place->hooks, layer->vtable, known);
+  place->self = layer;
+  place->state_offset = stack->states_bytes;
+  size_t alignment = alignof(int64_t);
+  stack->states_bytes += (layer->vtable->call_state_size + alignment - 1) / alignment * alignment;
+}
+
+static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *policy,
+                                 const char *target, const struct weir_allocator *allocator) {
+  uint32_t max_tokens = 0;
+  uint32_t ratio_milli = 0;
+  struct weir__throttle *throttle = NULL;
+  if (weir__policy_throttle(policy, &max_tokens, &ratio_milli)) {
+    enum weir_error error = weir__throttle_acquire(target, max_tokens, ratio_milli, &throttle);
+    if (error != WEIR_OK) {
+      return error;
+    }
+  }
+  weir_interceptor *layer = NULL;
+  enum weir_error error =
+      weir__retry_layer_new(throttle, weir__policy_name(policy), allocator, &layer);
+  weir__throttle_release(throttle); /* the layer has a share of its own */
+  if (error == WEIR_OK) {
+    weir__stack_add(stack, layer);
+  }
+  return error;
+}
+
+static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *policy,
+                                  const char *target, const struct weir_allocator *allocator) {
+  weir_interceptor *layer = NULL;
+  enum weir_error error = weir__deadline_layer_new(allocator, &layer);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  weir__stack_add(stack, layer);
+
+  error = weir__translation_layer_new(allocator, &layer);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  weir__stack_add(stack, layer);
+
+  if (weir__policy_breaker(policy)->enabled) {
+    error = weir__breaker_layer_new(weir__policy_breaker(policy), allocator, &layer);
+    if (error != WEIR_OK) {
+      return error;
+    }
+    weir__stack_add(stack, layer);
+    stack->breaker = layer;
+  }
+  return add_retry(stack, policy, target, allocator);
+}
+
+enum weir_error weir__stack_init(struct weir__stack *stack, const weir_policy *policy,
+                                 const char *target, const struct weir_allocator *allocator) {
+  memset(stack, 0, sizeof *stack);
+  enum weir_error error = add_layers(stack, policy, target, allocator);
+  if (error != WEIR_OK) {
+    weir__stack_fini(stack);
+  }
+  return error;
+}
+
+void weir__stack_fini(struct weir__stack *stack) {
+  while (stack->n_layers > 0) {
+    const struct weir__layer *layer = &stack->layers[--stack->n_layers];
+    if (layer->hooks.destroy != NULL) {
+      layer->hooks.destroy(layer->self);
+    }
+  }
+}
+
+static void *state_of(const struct weir__layer *layer, void *states) {
+  return (char *)states + layer->state_offset;
+}
+
+enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
+                                      const struct weir_event *event, struct weir_plan *plan,
+                                      size_t *n_admitted_out) {
+  for (size_t i = 0; i < stack->n_layers; i++) {
+    const struct weir__layer *layer = &stack->layers[i];
+    if (layer->hooks.admit != NULL && layer->hooks.admit(layer->self, state_of(layer, states),
+                                                         event, plan) == WEIR_ADMISSION_REFUSE) {
+      *n_admitted_out = i;
+      return WEIR_ADMISSION_REFUSE;
+    }
+  }
+  *n_admitted_out = stack->n_layers;
+  return WEIR_ADMISSION_PROCEED;
+}
+
+enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *states,
+                                       const struct weir_event *event, struct weir_plan *plan) {
+  for (size_t i = 0; i < stack->n_layers; i++) {
+    const struct weir__layer *layer = &stack->layers[i];
+    if (layer->hooks.resume != NULL && layer->hooks.resume(layer->self, state_of(layer, states),
+                                                           event, plan) == WEIR_ADMISSION_REFUSE) {
+      return WEIR_ADMISSION_REFUSE;
+    }
+  }
+  return WEIR_ADMISSION_PROCEED;
+}
+
+void weir__stack_progress(const struct weir__stack *stack, void *states,
+                          const struct weir_event *event) {
+  for (size_t i = stack->n_layers; i-- > 0;) {
+    const struct weir__layer *layer = &stack->layers[i];
+    if (layer->hooks.progress != NULL) {
+      layer->hooks.progress(layer->self, state_of(layer, states), event);
+    }
+  }
+}
+
+enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *states,
+                                         const struct weir_event *event,
+                                         const struct weir_outcome *outcome, struct weir_plan *plan,
+                                         size_t *n_layers) {
+  while (*n_layers > 0) {
+    const struct weir__layer *layer = &stack->layers[--*n_layers];
+    if (layer->hooks.settle != NULL &&
+        layer->hooks.settle(layer->self, state_of(layer, states), event, outcome, plan) ==
+            WEIR_DISPOSITION_RETRY) {
+      return WEIR_DISPOSITION_RETRY;
+    }
+  }
+  return WEIR_DISPOSITION_FINISH;
+}
+
+void weir__stack_release(const struct weir__stack *stack, void *states,
+                         const struct weir_event *event, size_t n_admitted) {
+  for (size_t i = n_admitted; i-- > 0;) {
+    const struct weir__layer *layer = &stack->layers[i];
+    if (layer->hooks.release != NULL) {
+      layer->hooks.release(layer->self, state_of(layer, states), event);
+    }
+  }
+}
+
+enum weir_error weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path,
+                                             size_t path_size, int64_t now_ns,
+                                             struct weir_breaker_snapshot *snapshot_out) {
+  if (stack->breaker == NULL) {
+    return WEIR_ERROR_UNAVAILABLE;
+  }
+  return weir__breaker_layer_snapshot(stack->breaker, path, path_size, now_ns, snapshot_out);
+}

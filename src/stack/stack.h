@@ -1,0 +1,75 @@
+/* stack – the layers of a channel in their order, and how a call walks them.
+ *
+ *   application -> deadline -> translation -> breaker -> retry -> attempts
+ *
+ * The deadline covers all attempts and their backoffs. Translation is outside breaker and retry, which therefore see the
+ * raw outcome. Retry is innermost, so the breaker judges calls after their retries.
+ * The layers never call each other. A stack does not change once it is built.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_STACK_STACK_H
+#define WEIR_SRC_STACK_STACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/allocator.h>
+#include <weir/channel.h>
+#include <weir/error.h>
+#include <weir/interceptor.h>
+#include <weir/policy.h>
+
+/* Deadline, translation, breaker, retry. */
+#define WEIR__STACK_MAX_LAYERS 4
+
+struct weir__layer {
+  weir_interceptor *self;
+  struct weir_interceptor_vtable hooks; /* the layer's; NULL passes through */
+  size_t state_offset;                  /* of its part of a call's states */
+};
+
+struct weir__stack {
+  size_t n_layers;
+  size_t states_bytes; /* of all layers, for one call */
+  struct weir__layer layers[WEIR__STACK_MAX_LAYERS];
+  weir_interceptor *breaker; /* one of the layers, to be looked at; NULL = switched off */
+};
+
+/* Builds the stack that a policy asks for. `target` is the channel's; its throttle is shared by name.
+ * WEIR_ERROR_NO_MEMORY: nothing is left behind. */
+WEIR_MUST_CHECK enum weir_error weir__stack_init(struct weir__stack *stack,
+                                                 const weir_policy *policy, const char *target,
+                                                 const struct weir_allocator *allocator);
+void weir__stack_fini(struct weir__stack *stack);
+
+/* Adds a layer inside those that are there; takes it over. Only while the stack is being built. */
+void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer);
+
+/* Asks every layer, outermost first, until one refuses. `*n_admitted_out` layers are to be released. */
+enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
+                                      const struct weir_event *event, struct weir_plan *plan,
+                                      size_t *n_admitted_out);
+
+/* Asks every layer for a further attempt at plan->resume_at_ns. */
+enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *states,
+                                       const struct weir_event *event, struct weir_plan *plan);
+
+void weir__stack_progress(const struct weir__stack *stack, void *states,
+                          const struct weir_event *event);
+
+/* Tells the layers below `n_layers`, innermost first, until one wants a retry: `*n_layers` is then how many there are
+ * outside it, otherwise 0. */
+enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *states,
+                                         const struct weir_event *event,
+                                         const struct weir_outcome *outcome, struct weir_plan *plan,
+                                         size_t *n_layers);
+
+void weir__stack_release(const struct weir__stack *stack, void *states,
+                         const struct weir_event *event, size_t n_admitted);
+
+/* The breaker of a method; WEIR_ERROR_UNAVAILABLE when there is none. */
+WEIR_MUST_CHECK enum weir_error
+weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path, size_t path_size,
+                             int64_t now_ns, struct weir_breaker_snapshot *snapshot_out);
+
+#endif /* WEIR_SRC_STACK_STACK_H */
