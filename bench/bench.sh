@@ -1,0 +1,64 @@
+#!/bin/sh
+# bench - what a unary call costs the client: the bare core, the core's own retries, and weir with all four layers.
+#
+# Counted in instructions by callgrind, in one run against one server, as the difference of a long and a short series of
+# calls; the figures repeat within a few instructions in a thousand. Exits 1 when a budget is not met.
+#
+#   bench           a table
+#   bench --json    a list of {"name", "value", "unit", "budget"}
+#
+# SPDX-License-Identifier: Apache-2.0
+set -eu
+
+# At this stage; the goal is 1,000 (see the performance section of the README).
+BUDGET=1500
+SHORT=200
+LONG=1200
+
+here=$(cd "$(dirname "$0")" && pwd)
+[ -x "$here/client" ] || here="$0.runfiles/weir/bench"
+work=$(mktemp -d)
+mkfifo "$work/stop" "$work/port"
+cleanup() {
+  exec 9>&- || true
+  rm -rf "$work"
+}
+trap cleanup EXIT
+
+"$here/server" < "$work/stop" > "$work/port" &
+exec 9> "$work/stop"
+read -r port < "$work/port"
+
+# Instructions of a series of $2 calls in mode $1.
+count() {
+  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$here/client" "$1" "$port" "$2" > "$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    exit 1
+  }
+  awk '/Collected/ { print $4 }' "$work/log"
+}
+
+# Instructions of one call in mode $1.
+per_call() {
+  short=$(count "$1" "$SHORT")
+  long=$(count "$1" "$LONG")
+  echo $(((long - short) / (LONG - SHORT)))
+}
+
+bare=$(per_call bare)
+core=$(per_call core_retries)
+weir=$(per_call weir)
+
+if [ "${1:-}" = --json ]; then
+  cat <<JSON
+[{"name": "unary_one_batch.instructions_bare", "value": $bare, "unit": "instructions", "budget": null},
+ {"name": "unary_one_batch.instructions_over_bare", "value": $((weir - bare)), "unit": "instructions", "budget": $BUDGET},
+ {"name": "core_retries.instructions_over_bare", "value": $((core - bare)), "unit": "instructions", "budget": null}]
+JSON
+else
+  printf '%-44s %10s %10s %8s\n' "one successful unary call, one batch" instructions "over bare" budget
+  printf '%-44s %12d %10s %8s\n' "bare core" "$bare" "" ""
+  printf '%-44s %12d %10d %8s\n' "core with its own retries" "$core" $((core - bare)) ""
+  printf '%-44s %12d %10d %8d\n' "weir, all four layers" "$weir" $((weir - bare)) "$BUDGET"
+fi
+[ $((weir - bare)) -le "$BUDGET" ]
