@@ -10,8 +10,8 @@ static const char pairs[] =
     "8081828384858687888990919293949596979899";
 
 size_t weir__decimal_write(uint64_t number, char out[WEIR__DECIMAL_BYTES]) {
-  char digits[WEIR__DECIMAL_BYTES];
-  size_t start = sizeof digits;
+  char digits[2 * WEIR__DECIMAL_BYTES]; /* the second half is only there to be copied */
+  size_t start = WEIR__DECIMAL_BYTES;
   while (number >= 100) {
     start -= 2;
     memcpy(digits + start, pairs + number % 100 * 2, 2);
@@ -23,8 +23,9 @@ size_t weir__decimal_write(uint64_t number, char out[WEIR__DECIMAL_BYTES]) {
   } else {
     digits[--start] = (char)('0' + number);
   }
-  memcpy(out, digits + start, sizeof digits - start);
-  return sizeof digits - start;
+  memset(digits + WEIR__DECIMAL_BYTES, 0, WEIR__DECIMAL_BYTES);
+  memcpy(out, digits + start, WEIR__DECIMAL_BYTES); /* a constant size: a few moves */
+  return WEIR__DECIMAL_BYTES - start;
 }
 
 bool weir__decimal_read(const char *text, size_t size, uint64_t *number_out) {

@@ -11,7 +11,7 @@
 /* Enough for any uint64_t; not terminated. */
 #define WEIR__DECIMAL_BYTES 20
 
-/* Returns the number of digits written. */
+/* Returns the number of digits written; what is behind them in `out` is zeroed or unchanged. */
 size_t weir__decimal_write(uint64_t number, char out[WEIR__DECIMAL_BYTES]);
 
 /* Reads digits and nothing else. False: empty, another character, or beyond uint64_t. */

@@ -89,10 +89,11 @@ static void call_free(weir_call *call) {
 
 /* Makes an end of this process's own the call's outcome. */
 void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int64_t now_ns) {
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   struct weir__local_end end = {
       .origin = origin,
       .attempted = call->n_sent > 0,
-      .cancel_code = call->cancellation != NULL ? call->cancellation->code : GRPC_STATUS_CANCELLED,
+      .cancel_code = cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
       .started_at_ns = call->plan.started_at_ns,
       .ended_at_ns = now_ns,
       .deadline_bound = call->plan.deadline_bound,
@@ -151,7 +152,7 @@ grpc_call *weir__call_create_core(const weir_call *call) {
 /* Cancels an attempt as the application has cancelled the call. */
 void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  const struct weir__cancellation *cancellation = call->cancellation;
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   transport->call_cancel(
       transport->context, core, cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
       cancellation != NULL ? cancellation->description : "the call was cancelled");
@@ -195,12 +196,11 @@ static void record_attempt(weir_call *call) {
 }
 
 /* The attempt's status has come: makes call->outcome of it. */
-void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
-                         int64_t now_ns) {
+static void classify_failure(weir_call *call, size_t initial_capacity, bool limit_exceeded,
+                             int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   const struct weir__attempt *attempt = &call->attempt;
-  bool cancelled =
-      (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0;
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   struct weir__wire_result result = {
       .status = (int)attempt->status,
       .signals =
@@ -215,9 +215,9 @@ void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_ex
       .signals_trusted = call->environment->signals_trusted,
       .got_message = attempt->message != NULL,
       .trailing = attempt->trailing_metadata.metadata,
-      .cancelled_by_us = cancelled,
-      .cancel_code = cancelled && call->cancellation != NULL ? call->cancellation->code
-                                                             : GRPC_STATUS_CANCELLED,
+      .cancelled_by_us =
+          (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0,
+      .cancel_code = cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
       .has_parent = call->parent != NULL,
       .limit_exceeded = limit_exceeded,
       .started_at_ns = call->plan.attempted_at_ns,
@@ -227,9 +227,21 @@ void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_ex
       .deadline_bound = call->plan.deadline_bound,
   };
   weir__outcome_classify(&result, &call->outcome);
+  call->ended_here = limit_exceeded;
+}
+
+void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
+                         int64_t now_ns) {
+  const struct weir__attempt *attempt = &call->attempt;
+  if (limit_exceeded ||
+      !weir__outcome_classify_success((int)attempt->status, attempt->message != NULL,
+                                      call->plan.attempted_at_ns, now_ns, &call->outcome)) {
+    classify_failure(call, initial_capacity, limit_exceeded, now_ns);
+  } else {
+    call->outcome.deadline_bound = call->plan.deadline_bound;
+  }
   call->plan.visible_code = call->outcome.code;
   record_attempt(call);
-  call->ended_here = limit_exceeded;
 }
 
 bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch) {
@@ -252,11 +264,30 @@ void weir__call_hand_over(weir_call *call, struct weir__completion *completion, 
   weir__call_release(call);
 }
 
+/* A batch that came after the end of a one-batch call: the core would say that the stream has ended, which is a success,
+ * unless something is to be sent, or the call failed without an answer. */
+static bool is_end_of_stream(const weir_call *call, const struct weir__completion *completion) {
+  const uint8_t sends = WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) |
+                        WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |
+                        WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
+  return call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH && call->attempt.core != NULL &&
+         !call->ended_here && (completion->op_types & sends) == 0;
+}
+
 void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out) {
-  weir__call_hand_over(weir__call_of(completion), completion, false, event_out);
+  weir_call *call = weir__call_of(completion);
+  weir__call_hand_over(call, completion, is_end_of_stream(call, completion), event_out);
 }
 
 /* --- cancelling --- */
+
+/* A cancelled call has failed, and with a code of gRPC's, whatever the application says. */
+static grpc_status_code cancellation_code(grpc_status_code status) {
+  if (status == GRPC_STATUS_OK) {
+    return GRPC_STATUS_CANCELLED;
+  }
+  return (int)status > 0 && (int)status < WEIR_N_STATUS_CODES ? status : GRPC_STATUS_UNKNOWN;
+}
 
 static struct weir__cancellation *cancellation_new(const weir_call *call, grpc_status_code code,
                                                    const char *description) {
@@ -264,7 +295,7 @@ static struct weir__cancellation *cancellation_new(const weir_call *call, grpc_s
   struct weir__cancellation *cancellation =
       weir__zalloc(call->environment->allocator, sizeof *cancellation + size);
   if (cancellation != NULL) {
-    cancellation->code = code;
+    cancellation->code = cancellation_code(code);
     memcpy(cancellation->description, description, size);
   }
   return cancellation;

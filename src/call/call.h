@@ -67,8 +67,8 @@ struct weir__attempt_record {
 };
 
 struct weir_call {
-  struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot */
   weir_completion_queue *queue;
+  struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot; not at the start */
   struct weir__environment *environment;
   weir_inbound *inbound; /* NULL = none */
 
@@ -142,6 +142,13 @@ static inline struct weir_event weir__call_event_at(const weir_call *call, int64
   return (struct weir_event){.now_ns = now_ns, .random = call->environment->random};
 }
 
+/* What the application has cancelled the call with; NULL = it has not, or it gave nothing. Any thread. */
+static inline const struct weir__cancellation *weir__call_cancellation(const weir_call *call) {
+  /* acquire: pairs with the canceller's release of CANCELLED */
+  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
+  return (state & WEIR__CALL_CANCELLED) != 0 ? call->cancellation : NULL;
+}
+
 /* --- call.c --- */
 
 /* Gives back a share that is not the application's; the last one frees the call. */
@@ -177,7 +184,7 @@ bool weir__call_request_too_large(const weir_call *call, const struct weir__batc
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
                           grpc_event *event_out);
 
-/* For the ready list: as weir__call_hand_over, of a batch that never got to the core. */
+/* For the ready list: as weir__call_hand_over, of a batch that the core never got. */
 void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out);
 
 /* --- end.c: how a call ends, and what the caller sees of it --- */

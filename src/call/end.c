@@ -13,11 +13,12 @@
 
 /* What weir says of an end that is its own, on a channel that is no boundary. */
 static const char *own_words(const weir_call *call) {
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   switch (call->outcome.origin) {
   case WEIR_ORIGIN_LOCAL_DEADLINE:
     return "the deadline is past";
   case WEIR_ORIGIN_LOCAL_CANCEL:
-    return call->cancellation != NULL ? call->cancellation->description : "the call was cancelled";
+    return cancellation != NULL ? cancellation->description : "the call was cancelled";
   case WEIR_ORIGIN_LOCAL_BREAKER:
     return "refused by the circuit breaker";
   case WEIR_ORIGIN_LOCAL_LIMIT:

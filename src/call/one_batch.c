@@ -17,12 +17,13 @@ static void op_init(grpc_op *op, grpc_op_type type, uint32_t flags) {
 grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns,
                                      struct weir__completion *completion) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
+  const struct weir_allocator *allocator = call->environment->allocator;
   const struct weir__request *request = &call->request;
   struct weir__attempt *attempt = &call->attempt;
   struct weir__request_headers headers = weir__call_headers(call, now_ns);
   struct weir__merged_metadata merged;
   if (weir__merged_metadata_init(&merged, request->metadata, request->n_metadata, &headers,
-                                 call->environment->allocator) != WEIR_OK) {
+                                 allocator) != WEIR_OK) {
     return GRPC_CALL_ERROR;
   }
   grpc_op ops[WEIR__N_CLIENT_OPS];
@@ -45,7 +46,7 @@ grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message,
   ops[5].data.recv_status_on_client.error_string = &attempt->error_string;
   grpc_call_error error = transport->call_start_batch(transport->context, attempt->core, ops,
                                                       WEIR__N_CLIENT_OPS, completion);
-  weir__merged_metadata_fini(&merged, call->environment->allocator);
+  weir__merged_metadata_fini(&merged, allocator); /* the call may be over, and gone */
   return error;
 }
 

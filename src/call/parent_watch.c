@@ -11,8 +11,8 @@
 
 /* In a block of the queue's, so that its tag is known for ours. */
 struct weir__parent_watch {
-  struct weir__completion completion;
   weir_call *call;
+  struct weir__completion completion;
   grpc_call *core;
   grpc_metadata_array trailing_metadata;
   grpc_slice details;

@@ -10,6 +10,8 @@
 #include "src/base/decimal.h"
 #include "src/call/headers.h"
 
+_Static_assert(GRPC_SLICE_INLINED_SIZE >= WEIR__DECIMAL_BYTES, "a number fits into a slice itself");
+
 void weir__request_init(struct weir__request *request, const struct weir__batch *batch) {
   request->metadata = batch->send_initial_metadata->data.send_initial_metadata.metadata;
   request->n_metadata = batch->send_initial_metadata->data.send_initial_metadata.count;
@@ -79,12 +81,11 @@ static bool is_replaced(const grpc_slice *key, const struct weir__request_header
 }
 
 static void add_number(struct weir__merged_metadata *merged, grpc_slice key, uint64_t number) {
-  char digits[WEIR__DECIMAL_BYTES];
-  size_t size = weir__decimal_write(number, digits);
   grpc_metadata *entry = &merged->entries[merged->count++];
   entry->key = key;
-  entry->value =
-      grpc_slice_from_copied_buffer(digits, size); /* inlined: a slice holds 23 bytes itself */
+  entry->value.refcount = NULL; /* inlined: a slice holds 23 bytes itself */
+  entry->value.data.inlined.length =
+      (uint8_t)weir__decimal_write(number, (char *)entry->value.data.inlined.bytes);
 }
 
 static void add_headers(struct weir__merged_metadata *merged,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/channel/channel.h"
 
-#include <assert.h>
 #include <string.h>
 
 #include <grpc/slice.h>
@@ -118,11 +117,11 @@ static struct weir__environment *environment_new(const char *target,
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
   if (environment->target == NULL || environment->policy == NULL ||
-      weir__stack_init(&environment->stack, environment->policy, target, allocator) != WEIR_OK) {
+      weir__stack_init(&environment->stack, environment->policy, target, allocator) != WEIR_OK ||
+      environment->stack.states_bytes > WEIR__CALL_STATES_BYTES) {
     weir__environment_unref(environment);
     return NULL;
   }
-  assert(environment->stack.states_bytes <= WEIR__CALL_STATES_BYTES);
   return environment;
 }
 

@@ -221,28 +221,32 @@ static void deadline_refine(bool had_time, bool connected, struct weir_outcome *
   }
 }
 
-/* What most attempts end with, without asking what does not matter then. */
-static void classify_success(const struct weir__wire_result *result,
-                             struct weir_outcome *outcome_out) {
+bool weir__outcome_classify_success(int status, bool got_message, int64_t started_at_ns,
+                                    int64_t ended_at_ns, struct weir_outcome *outcome_out) {
+  if (status != GRPC_STATUS_OK) {
+    return false;
+  }
   *outcome_out = (struct weir_outcome){
       .code = GRPC_STATUS_OK,
       .origin = WEIR_ORIGIN_PEER,
-      .deadline_bound = result->deadline_bound,
       .blames = WEIR_BLAME_NOBODY,
       .breaker_verdict = SUCCESS,
       .sent_to_peer = WEIR_SENT_TO_PEER_YES,
       .committed = true,
-      .got_message = result->got_message,
-      .started_at_ns = result->started_at_ns,
-      .ended_at_ns = result->ended_at_ns,
+      .got_message = got_message,
+      .started_at_ns = started_at_ns,
+      .ended_at_ns = ended_at_ns,
   };
+  return true;
 }
 
 void weir__outcome_classify(const struct weir__wire_result *result,
                             struct weir_outcome *outcome_out) {
   grpc_status_code code = code_from_wire(result->status);
-  if (code == GRPC_STATUS_OK && !result->limit_exceeded) {
-    classify_success(result, outcome_out);
+  if (!result->limit_exceeded &&
+      weir__outcome_classify_success(result->status, result->got_message, result->started_at_ns,
+                                     result->ended_at_ns, outcome_out)) {
+    outcome_out->deadline_bound = result->deadline_bound;
     return;
   }
   enum weir_origin origin = origin_of(result, code);

@@ -35,6 +35,11 @@ struct weir__wire_result {
 void weir__outcome_classify(const struct weir__wire_result *result,
                             struct weir_outcome *outcome_out);
 
+/* The short way for an attempt that succeeded, which needs no signals: false when it did not, and `*outcome_out` is then
+ * unchanged. */
+bool weir__outcome_classify_success(int status, bool got_message, int64_t started_at_ns,
+                                    int64_t ended_at_ns, struct weir_outcome *outcome_out);
+
 /* A call that ended here, without the core. */
 struct weir__local_end {
   enum weir_origin origin;      /* one of WEIR_ORIGIN_LOCAL_* */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/stack/schedule.h"
+#include "test/support/seeded_random.h"
+
+#define SCHEDULES 20000
+#define SCHEDULE_BYTES 96
+
+static void every_schedule_keeps_the_engines_promises(void **state) {
+  (void)state;
+  struct schedule_tally tally;
+  memset(&tally, 0, sizeof tally);
+  for (uint64_t seed = 0; seed < SCHEDULES; seed++) {
+    struct seeded_random random;
+    uint8_t bytes[SCHEDULE_BYTES];
+    seeded_random_init(&random, seed);
+    for (size_t i = 0; i < sizeof bytes; i++) {
+      bytes[i] = (uint8_t)(seeded_random_next(&random) >> 56);
+    }
+    schedule_run(bytes, sizeof bytes, &tally);
+  }
+  /* They are worth something only if all of this is in them. */
+  assert_true(tally.n_calls > SCHEDULES);
+  assert_true(tally.n_streams > SCHEDULES / 10);
+  assert_true(tally.n_attempts > SCHEDULES);
+  assert_true(tally.n_retried > SCHEDULES / 10);
+  assert_true(tally.n_refused > SCHEDULES / 100);
+  assert_true(tally.n_ended_in_backoff > SCHEDULES / 100);
+  assert_true(tally.n_out_of_memory > SCHEDULES / 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_schedule_keeps_the_engines_promises),
+  };
+  return cmocka_run_group_tests_name("schedule", tests, NULL, NULL);
+}

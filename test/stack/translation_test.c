@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <grpc/slice.h>
+
+#include "test/stack/stack_fixture.h"
+
+#define SECRET "pg: password=hunter2 at 10.0.0.7"
+
+static void no_retries(struct fixture *f) {
+  f->method.retry = (struct weir_retry_policy)WEIR_RETRY_POLICY_NONE;
+  f->breaker.enabled = false;
+}
+
+/* --- codes and words --------------------------------------------------------------------------- */
+
+struct code_row {
+  int raw;
+  grpc_status_code visible;
+  const char *message;
+};
+
+static const struct code_row code_rows[] = {
+    {1, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {2, GRPC_STATUS_UNKNOWN, "downstream service: UNKNOWN"},
+    {3, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {4, GRPC_STATUS_UNAVAILABLE, "downstream service: UNAVAILABLE"},
+    {5, GRPC_STATUS_NOT_FOUND, "downstream service: NOT_FOUND"},
+    {6, GRPC_STATUS_ALREADY_EXISTS, "downstream service: ALREADY_EXISTS"},
+    {7, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {8, GRPC_STATUS_RESOURCE_EXHAUSTED, "downstream service: RESOURCE_EXHAUSTED"},
+    {9, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {10, GRPC_STATUS_ABORTED, "downstream service: ABORTED"},
+    {11, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {12, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {13, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {14, GRPC_STATUS_UNAVAILABLE, "downstream service: UNAVAILABLE"},
+    {15, GRPC_STATUS_DATA_LOSS, "downstream service: DATA_LOSS"},
+    {16, GRPC_STATUS_INTERNAL, "downstream service error"},
+    {17, GRPC_STATUS_UNKNOWN, "downstream service: UNKNOWN"},
+    {999, GRPC_STATUS_UNKNOWN, "downstream service: UNKNOWN"},
+    {-1, GRPC_STATUS_UNKNOWN, "downstream service: UNKNOWN"},
+};
+
+static void each_code_becomes_what_the_table_says_in_weirs_words(void **state) {
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.message_ref = false;
+  fixture_open(f);
+  for (size_t i = 0; i < sizeof code_rows / sizeof code_rows[0]; i++) {
+    const struct code_row *row = &code_rows[i];
+    const struct wire_answer answer = {
+        .what = WIRE_TRAILERS_ONLY, .status = row->raw, .text = SECRET};
+    scripted_transport_always(&f->transport, 0, answer);
+    struct unary unary;
+    unary_run(f, &unary);
+    if (unary.status != row->visible || !unary_details_are(&unary, row->message)) {
+      fail_msg("%d became %d", row->raw, (int)unary.status);
+    }
+    assert_false(unary_can_see(&unary, "hunter2"));
+    assert_int_equal(unary_report(&unary).do_not_retry, row->raw == 4);
+    unary_fini(&unary);
+  }
+}
+
+static void success_passes_whole(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND},
+                 {AT_MS(1), REPLY("bar"), WITH_INITIAL("x-a", "1"), WITH_TRAILING("x-b", "2")}));
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.initial_metadata.count, 1);
+  assert_int_equal(unary.trailing_metadata.count, 1);
+  assert_true(unary_reply_is(&unary, "bar"));
+  assert_int_equal(f->log.n_records, 0);
+  unary_fini(&unary);
+}
+
+/* --- nothing that the downstream wrote --------------------------------------------------------- */
+
+static void no_byte_of_the_downstreams_reaches_the_caller(void **state) {
+  struct fixture *f = *state;
+  no_retries(f);
+  fixture_open(f);
+  const struct wire_answer answer = {
+      .what = WIRE_MESSAGE_THEN,
+      .status = GRPC_STATUS_INTERNAL,
+      .text = SECRET,
+      .body = SECRET,
+      .initial = {{"x-served-by", SECRET}},
+      .trailing = {{"grpc-status-details-bin", SECRET}, {"x-debug-stack", SECRET}}};
+  scripted_transport_always(&f->transport, 0, answer);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.status, GRPC_STATUS_INTERNAL);
+  assert_false(unary_can_see(&unary, "hunter2"));
+  assert_false(unary_can_see(&unary, "10.0.0.7")); /* the core's words about the peer */
+  assert_int_equal(unary.initial_metadata.count, 0);
+  assert_int_equal(unary.trailing_metadata.count, 0);
+  assert_null(unary.reply);
+  assert_non_null(unary.error_string);
+  unary_fini(&unary);
+}
+
+static void kept_keys_pass_a_boundary(void **state) {
+  static const char *const keys[] = {"x-quota"};
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.keep_metadata = keys;
+  f->translation.n_keep_metadata = 1;
+  fixture_open(f);
+  const struct wire_answer answer = {.what = WIRE_TRAILERS,
+                                     .status = GRPC_STATUS_RESOURCE_EXHAUSTED,
+                                     .text = SECRET,
+                                     .initial = {{"x-quota", "9"}, {"x-other", SECRET}},
+                                     .trailing = {{"x-other", SECRET}, {"x-quota", "10"}}};
+  scripted_transport_always(&f->transport, 0, answer);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.trailing_metadata.count, 1);
+  assert_int_equal(grpc_slice_str_cmp(unary.trailing_metadata.metadata[0].key, "x-quota"), 0);
+  assert_int_equal(grpc_slice_str_cmp(unary.trailing_metadata.metadata[0].value, "10"), 0);
+  assert_int_equal(unary.initial_metadata.count, 1);
+  assert_false(unary_can_see(&unary, "hunter2"));
+  unary_fini(&unary);
+}
+
+/* --- the reference, and the log ---------------------------------------------------------------- */
+
+static void the_truth_goes_to_the_log_once_under_the_reference(void **state) {
+  struct fixture *f = *state;
+  f->breaker.enabled = false;
+  seeded_random_init_constant(&f->random, UINT64_C(0x80000123456789ab));
+  fixture_open(f);
+  const struct wire_answer answer = {.what = WIRE_TRAILERS_ONLY,
+                                     .status = GRPC_STATUS_PERMISSION_DENIED,
+                                     .text = SECRET,
+                                     .trailing = {{"grpc-status-details-bin", "detail"}}};
+  scripted_transport_always(&f->transport, MS(7), answer);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_true(unary_details_are(&unary, "downstream service error [ref 0123456789ab]"));
+  assert_string_equal(unary_report(&unary).reference, "0123456789ab");
+  assert_int_equal(f->log.n_records, 1);
+  const struct recorded_failure *record = &f->log.records[0];
+  assert_string_equal(record->reference, "0123456789ab");
+  assert_string_equal(record->message, SECRET);
+  assert_string_equal(record->details, "detail");
+  assert_non_null(strstr(record->error_string, "hunter2"));
+  assert_non_null(strstr(record->peer, "10.0.0.7"));
+  assert_string_equal(record->path, METHOD);
+  assert_int_equal(record->numbers.raw_code, GRPC_STATUS_PERMISSION_DENIED);
+  assert_int_equal(record->numbers.code, GRPC_STATUS_INTERNAL);
+  assert_int_equal(record->numbers.reason, WEIR_REASON_NOT_RETRYABLE);
+  assert_int_equal(record->numbers.n_attempts, 1);
+  assert_int_equal(record->numbers.duration_ns, MS(7));
+  unary_fini(&unary);
+}
+
+static void a_call_of_many_attempts_is_logged_once(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  run_calls(f, 1);
+
+  assert_int_equal(f->transport.n_sent, 4);
+  assert_int_equal(f->log.n_records, 1);
+  assert_int_equal(f->log.records[0].numbers.n_attempts, 4);
+}
+
+/* --- the raw outcome is what breaker and retry see ---------------------------------------------- */
+
+static void retry_and_breaker_see_the_raw_code(void **state) {
+  struct fixture *f = *state;
+  f->translation.codes[GRPC_STATUS_UNAVAILABLE] = GRPC_STATUS_INTERNAL;
+  f->translation.codes[GRPC_STATUS_NOT_FOUND] = GRPC_STATUS_UNAVAILABLE;
+  f->breaker.min_requests = 1;
+  f->breaker.failure_ratio = 1.0;
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_not_found);
+  struct unary unary;
+  unary_run(f, &unary);
+  assert_int_equal(unary.status, GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(unary_report(&unary).raw_code, GRPC_STATUS_NOT_FOUND);
+  assert_int_equal(f->transport.n_sent, 1);
+  assert_int_equal(fixture_breaker(f).n_failures, 0);
+  unary_fini(&unary);
+
+  f->clock.now_ns += SECONDS(120); /* an empty window */
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  unary_run(f, &unary);
+  assert_int_equal(unary.status, GRPC_STATUS_INTERNAL);
+  assert_int_equal(f->transport.n_sent, 1 + 4);
+  assert_int_equal(fixture_breaker(f).state, WEIR_BREAKER_OPEN);
+  unary_fini(&unary);
+}
+
+/* --- whose deadline ---------------------------------------------------------------------------- */
+
+struct deadline_row {
+  const char *why;
+  int64_t parent_ns; /* 0 = the root of a chain */
+  int64_t call_ns;
+  int64_t peer_after_ns;
+  grpc_status_code visible;
+  bool is_the_peers;
+};
+
+static const struct deadline_row deadline_rows[] = {
+    {"the root's own", 0, MS(50), 0, GRPC_STATUS_DEADLINE_EXCEEDED, false},
+    {"the caller's time is up", MS(50), MS(80), 0, GRPC_STATUS_DEADLINE_EXCEEDED, false},
+    {"this service's own, nearer than the caller's", MS(80), MS(50), 0, GRPC_STATUS_UNAVAILABLE,
+     false},
+    {"the peer's own, at the root", 0, MS(50), MS(5), GRPC_STATUS_UNAVAILABLE, true},
+    {"the peer's own, while serving", MS(50), 0, MS(5), GRPC_STATUS_UNAVAILABLE, true},
+    {"the peer's, as near as makes no odds to the root's", 0, MS(50), MS(40),
+     GRPC_STATUS_DEADLINE_EXCEEDED, true},
+    {"the peer's, a moment too early for that", 0, MS(50), MS(40) - 1, GRPC_STATUS_UNAVAILABLE,
+     true},
+};
+
+static void check_deadline_row(const struct deadline_row *row) {
+  void *state = NULL;
+  assert_int_equal(fixture_setup(&state), 0);
+  struct fixture *f = state;
+  no_retries(f);
+  fixture_open(f);
+  if (row->is_the_peers) {
+    play(f,
+         SCRIPT({AT_MS(0), EXPECT_SEND},
+                {AT_NS(row->peer_after_ns), TRAILERS_ONLY(GRPC_STATUS_DEADLINE_EXCEEDED, SECRET)}));
+  } else {
+    play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  }
+  weir_inbound *inbound =
+      row->parent_ns != 0 ? fixture_inbound(f, T0 + row->parent_ns, NULL, NULL) : NULL;
+  struct unary unary;
+  unary_init_with(
+      f, &unary,
+      &(struct unary_options){.deadline_at_ns = row->call_ns != 0 ? T0 + row->call_ns : 0,
+                              .inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until_idle(f);
+  if (unary.status != row->visible ||
+      unary_report(&unary).do_not_retry != (row->visible == GRPC_STATUS_UNAVAILABLE)) {
+    fail_msg("%s: %d", row->why, (int)unary.status);
+  }
+  assert_false(unary_can_see(&unary, "hunter2"));
+  unary_fini(&unary);
+  assert_int_equal(fixture_teardown(&state), 0);
+}
+
+static void deadline_exceeded_tells_the_caller_of_his_own_time_only(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof deadline_rows / sizeof deadline_rows[0]; i++) {
+    check_deadline_row(&deadline_rows[i]);
+  }
+}
+
+static void the_policy_may_say_what_a_deadline_becomes(void **state) {
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.deadline_exceeded_as = GRPC_STATUS_INTERNAL;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.status, GRPC_STATUS_INTERNAL);
+  unary_fini(&unary);
+}
+
+/* --- no boundary ------------------------------------------------------------------------------- */
+
+static void without_a_boundary_everything_passes(void **state) {
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.boundary = false;
+  fixture_open(f);
+  const struct wire_answer answer = {.what = WIRE_MESSAGE_THEN,
+                                     .status = GRPC_STATUS_INVALID_ARGUMENT,
+                                     .text = SECRET,
+                                     .body = "bar",
+                                     .initial = {{"x-a", "1"}},
+                                     .trailing = {{"grpc-status-details-bin", "detail"}}};
+  scripted_transport_always(&f->transport, 0, answer);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.status, GRPC_STATUS_INVALID_ARGUMENT);
+  assert_true(unary_details_are(&unary, SECRET));
+  assert_true(unary_reply_is(&unary, "bar"));
+  assert_int_equal(unary.initial_metadata.count, 1);
+  assert_int_equal(unary.trailing_metadata.count, 1);
+  assert_non_null(strstr(unary.error_string, "hunter2"));
+  assert_int_equal(f->log.n_records, 0);
+  unary_fini(&unary);
+}
+
+static void what_weir_ends_itself_has_an_error_string_too(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_true(unary_details_are(&unary, "the deadline is past"));
+  assert_non_null(unary.error_string); /* as from the core, whenever the status is not OK */
+  unary_fini(&unary);
+}
+
+/* --- what is received is appended, as the core does -------------------------------------------- */
+
+static void metadata_is_appended_to_what_the_application_has(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(0), REPLY("bar"), WITH_TRAILING("x-b", "2")},
+                 {AT_MS(0), EXPECT_SEND}, {AT_MS(0), REPLY("bar"), WITH_TRAILING("x-b", "3")}));
+  struct unary first;
+  struct unary second;
+  unary_run(f, &first);
+  unary_init(f, &second);
+  second.trailing_metadata = first.trailing_metadata;
+  grpc_metadata_array_init(&first.trailing_metadata);
+  unary_start(f, &second);
+  run_until_idle(f);
+
+  assert_int_equal(second.trailing_metadata.count, 2);
+  assert_int_equal(grpc_slice_str_cmp(second.trailing_metadata.metadata[0].value, "2"), 0);
+  assert_int_equal(grpc_slice_str_cmp(second.trailing_metadata.metadata[1].value, "3"), 0);
+  unary_fini(&second);
+  unary_fini(&first);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(each_code_becomes_what_the_table_says_in_weirs_words),
+      TEST(success_passes_whole),
+      TEST(no_byte_of_the_downstreams_reaches_the_caller),
+      TEST(kept_keys_pass_a_boundary),
+      TEST(the_truth_goes_to_the_log_once_under_the_reference),
+      TEST(a_call_of_many_attempts_is_logged_once),
+      TEST(retry_and_breaker_see_the_raw_code),
+      cmocka_unit_test(deadline_exceeded_tells_the_caller_of_his_own_time_only),
+      TEST(the_policy_may_say_what_a_deadline_becomes),
+      TEST(without_a_boundary_everything_passes),
+      TEST(what_weir_ends_itself_has_an_error_string_too),
+      TEST(metadata_is_appended_to_what_the_application_has),
+  };
+  return cmocka_run_group_tests_name("translation", tests, NULL, NULL);
+}

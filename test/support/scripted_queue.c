@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test/support/scripted_queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+struct scripted_event {
+  struct scripted_event *next;
+  void *tag;
+  bool success;
+};
+
+void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success) {
+  struct scripted_event *event = calloc(1, sizeof *event);
+  assert_non_null(event);
+  event->tag = tag;
+  event->success = success;
+  struct scripted_event **last = &queue->events;
+  while (*last != NULL) {
+    last = &(*last)->next;
+  }
+  *last = event;
+  assert_true(queue->n_open > 0);
+  queue->n_open--;
+}
+
+void scripted_queue_begin(struct scripted_queue *queue) {
+  if (queue->n_open == 0) {
+    fail_msg("an operation was started on a queue that is shut down: the core aborts");
+  }
+  queue->n_open++;
+}
+
+bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out) {
+  struct scripted_event **place = &queue->events;
+  while (*place != NULL && queue->type == GRPC_CQ_PLUCK && (*place)->tag != tag) {
+    place = &(*place)->next;
+  }
+  struct scripted_event *event = *place;
+  if (event == NULL) {
+    return false;
+  }
+  *place = event->next;
+  *event_out =
+      (grpc_event){.type = GRPC_OP_COMPLETE, .success = event->success ? 1 : 0, .tag = event->tag};
+  free(event);
+  return true;
+}

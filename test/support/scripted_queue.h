@@ -1,0 +1,32 @@
+/* scripted_queue – a completion queue of the scripted core.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_TEST_SUPPORT_SCRIPTED_QUEUE_H
+#define WEIR_TEST_SUPPORT_SCRIPTED_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <grpc/grpc.h>
+
+struct scripted_event;
+
+struct scripted_queue {
+  struct scripted_queue *next;
+  grpc_cq_completion_type type;
+  /* Operations under way, and one until shutdown. At 0 the core aborts whoever starts another. */
+  size_t n_open;
+  bool shut_down;
+  struct scripted_event *events;
+};
+
+/* An operation is started. Fails the test where the core would abort. */
+void scripted_queue_begin(struct scripted_queue *queue);
+
+/* It has ended. */
+void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success);
+
+/* Takes the first event, or the first with `tag` on a pluck queue. False: there is none. */
+bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out);
+
+#endif /* WEIR_TEST_SUPPORT_SCRIPTED_QUEUE_H */

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test/support/scripted_transport.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <grpc/support/alloc.h>
+#include <grpc/support/string_util.h>
+
+#include "src/time/instant.h"
+#include "test/support/scripted_call.h"
+#include "test/support/scripted_queue.h"
+
+struct scripted_post {
+  struct scripted_post *next;
+  struct scripted_queue *queue;
+  void *tag;
+  bool success;
+  int64_t at_ns;
+};
+
+static struct scripted_transport *transport_of(void *context) {
+  return context;
+}
+
+static struct scripted_call *call_of(grpc_call *call) {
+  return (struct scripted_call *)(void *)call;
+}
+
+static struct scripted_queue *queue_of(grpc_completion_queue *queue) {
+  return (struct scripted_queue *)(void *)queue;
+}
+
+/* --- the script -------------------------------------------------------------------------------- */
+
+static int64_t step_at_ns(const struct scripted_transport *transport) {
+  return transport->script_from_ns + transport->script->at_ns;
+}
+
+static int ms_of(const struct scripted_transport *transport, int64_t at_ns) {
+  return (int)((at_ns - transport->script_from_ns) / WEIR_MS_NS);
+}
+
+static void check_script_is_over(const struct scripted_transport *transport) {
+  if (transport->script != NULL && transport->script->answer.what != WIRE_END) {
+    fail_msg("the script waits for something at %d ms that did not happen",
+             ms_of(transport, step_at_ns(transport)));
+  }
+}
+
+void scripted_transport_play(struct scripted_transport *transport,
+                             const struct script_step *steps) {
+  size_t length = 1;
+  while (steps[length - 1].answer.what != WIRE_END) {
+    length++;
+  }
+  check_script_is_over(transport);
+  free(transport->steps);
+  transport->steps = malloc(length * sizeof steps[0]);
+  assert_non_null(transport->steps);
+  memcpy(transport->steps, steps, length * sizeof steps[0]);
+  transport->script = transport->steps;
+  transport->script_from_ns = transport->clock->now_ns;
+}
+
+static void always_on_send(void *context, struct sent_attempt *attempt) {
+  const struct scripted_transport *transport = context;
+  attempt->will_answer = true;
+  attempt->answer_at_ns = attempt->sent_at_ns + transport->always_after_ns;
+  attempt->answer = transport->always;
+}
+
+void scripted_transport_always(struct scripted_transport *transport, int64_t after_ns,
+                               struct wire_answer answer) {
+  transport->script = NULL;
+  transport->always = answer;
+  transport->always_after_ns = after_ns;
+  transport->on_send = always_on_send;
+  transport->on_send_context = transport;
+}
+
+/* When the script does something by itself; WEIR_NO_DEADLINE = it waits for an attempt, or is over. */
+static int64_t script_next_at_ns(const struct scripted_transport *transport) {
+  if (transport->script == NULL || transport->script->answer.what == WIRE_END) {
+    return WEIR_NO_DEADLINE;
+  }
+  if (transport->script->answer.what == WIRE_EXPECT_SEND) {
+    return WEIR_NO_DEADLINE;
+  }
+  return step_at_ns(transport);
+}
+
+static void script_on_send(struct scripted_transport *transport) {
+  if (transport->script == NULL) {
+    return;
+  }
+  int64_t now_ns = transport->clock->now_ns;
+  if (transport->script->answer.what != WIRE_EXPECT_SEND) {
+    fail_msg("an attempt was sent at %d ms that the script does not expect",
+             ms_of(transport, now_ns));
+  }
+  if (step_at_ns(transport) != now_ns) {
+    fail_msg("an attempt was sent at %d ms, %ld ns off: it was expected at %d ms",
+             ms_of(transport, now_ns), (long)(now_ns - step_at_ns(transport)),
+             ms_of(transport, step_at_ns(transport)));
+  }
+  transport->script++;
+}
+
+struct sent_attempt *scripted_transport_sent(const struct scripted_transport *transport,
+                                             size_t nth) {
+  if (nth == 0 || nth > transport->n_sent) {
+    fail_msg("attempt %zu of %zu that were sent", nth, transport->n_sent);
+  }
+  if (nth == transport->n_sent) {
+    return transport->last_sent;
+  }
+  struct sent_attempt *attempt = transport->first_sent;
+  for (size_t i = 1; i < nth; i++) {
+    attempt = attempt->next;
+  }
+  return attempt;
+}
+
+static struct scripted_call *call_of_attempt(const struct scripted_transport *transport,
+                                             const struct sent_attempt *attempt) {
+  for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
+    if (call->attempt == attempt) {
+      return call;
+    }
+  }
+  return NULL;
+}
+
+static void script_step(struct scripted_transport *transport) {
+  const struct script_step *step = transport->script++;
+  size_t number = step->attempt != 0 ? step->attempt : transport->n_sent;
+  struct scripted_call *call =
+      call_of_attempt(transport, scripted_transport_sent(transport, number));
+  if (call != NULL) {
+    scripted_call_answer(call, &step->answer);
+  }
+}
+
+void scripted_transport_note_sent(struct scripted_transport *transport,
+                                  struct sent_attempt *attempt) {
+  int64_t now_ns = transport->clock->now_ns;
+  if (now_ns >= attempt->deadline_at_ns) {
+    fail_msg("an attempt was sent when its deadline was past");
+  }
+  attempt->sent_at_ns = now_ns;
+  if (transport->last_sent != NULL) {
+    transport->last_sent->next = attempt;
+  } else {
+    transport->first_sent = attempt;
+  }
+  transport->last_sent = attempt;
+  transport->n_sent++;
+  script_on_send(transport);
+  if (transport->script == NULL && transport->on_send != NULL) {
+    transport->on_send(transport->on_send_context, attempt);
+  }
+}
+
+/* --- time -------------------------------------------------------------------------------------- */
+
+enum source { SOURCE_NONE, SOURCE_SCRIPT, SOURCE_ANSWER, SOURCE_POST, SOURCE_DEADLINE };
+
+/* What happens next, and when. Of what is at the same instant, what the peer did comes first. */
+struct upcoming {
+  enum source source;
+  int64_t at_ns;
+  struct scripted_call *call;
+  struct scripted_post *post;
+};
+
+static void upcoming_offer(struct upcoming *best, struct upcoming other) {
+  if (other.at_ns != WEIR_NO_DEADLINE &&
+      (best->source == SOURCE_NONE || other.at_ns < best->at_ns)) {
+    *best = other;
+  }
+}
+
+static struct upcoming upcoming_find(const struct scripted_transport *transport) {
+  struct upcoming best = {.source = SOURCE_NONE, .at_ns = WEIR_NO_DEADLINE};
+  upcoming_offer(&best,
+                 (struct upcoming){.source = SOURCE_SCRIPT, .at_ns = script_next_at_ns(transport)});
+  for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
+    if (call->kind == CALL_ATTEMPT && call->was_sent && call->attempt->will_answer) {
+      upcoming_offer(&best, (struct upcoming){.source = SOURCE_ANSWER,
+                                              .at_ns = call->attempt->answer_at_ns,
+                                              .call = call});
+    }
+  }
+  for (struct scripted_post *post = transport->posts; post != NULL; post = post->next) {
+    upcoming_offer(&best,
+                   (struct upcoming){.source = SOURCE_POST, .at_ns = post->at_ns, .post = post});
+  }
+  for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
+    if (call->kind == CALL_ATTEMPT && call->end == END_NOT) {
+      upcoming_offer(&best, (struct upcoming){.source = SOURCE_DEADLINE,
+                                              .at_ns = call->attempt->deadline_at_ns,
+                                              .call = call});
+    }
+  }
+  return best;
+}
+
+static void post_happens(struct scripted_transport *transport, struct scripted_post *post) {
+  struct scripted_post **place = &transport->posts;
+  while (*place != post) {
+    place = &(*place)->next;
+  }
+  *place = post->next;
+  scripted_queue_push(post->queue, post->tag, post->success);
+  free(post);
+}
+
+static void upcoming_happens(struct scripted_transport *transport,
+                             const struct upcoming *upcoming) {
+  fake_clock_advance_to(transport->clock, upcoming->at_ns);
+  switch (upcoming->source) {
+  case SOURCE_SCRIPT:
+    script_step(transport);
+    break;
+  case SOURCE_ANSWER:
+    upcoming->call->attempt->will_answer = false;
+    scripted_call_answer(upcoming->call, &upcoming->call->attempt->answer);
+    break;
+  case SOURCE_POST:
+    post_happens(transport, upcoming->post);
+    break;
+  case SOURCE_DEADLINE:
+    scripted_call_end_locally(upcoming->call, GRPC_STATUS_DEADLINE_EXCEEDED, "Deadline Exceeded");
+    break;
+  case SOURCE_NONE:
+    break;
+  }
+}
+
+void scripted_transport_happen(struct scripted_transport *transport) {
+  struct upcoming upcoming = upcoming_find(transport);
+  while (upcoming.source != SOURCE_NONE && upcoming.at_ns <= transport->clock->now_ns) {
+    upcoming_happens(transport, &upcoming);
+    upcoming = upcoming_find(transport);
+  }
+}
+
+static grpc_event drain(struct scripted_transport *transport, struct scripted_queue *queue,
+                        const void *tag, gpr_timespec deadline) {
+  int64_t until_ns = weir__instant_from_timespec(deadline, transport->clock->now_ns);
+  grpc_event event = {.type = GRPC_QUEUE_TIMEOUT, .success = 0, .tag = NULL};
+  for (;;) {
+    /* What is due comes before what is there, so that one drainer sees the world in its order. */
+    scripted_transport_happen(transport);
+    if (scripted_queue_pop(queue, tag, &event)) {
+      return event;
+    }
+    if (queue->n_open == 0 && queue->events == NULL) {
+      event.type = GRPC_QUEUE_SHUTDOWN;
+      return event;
+    }
+    struct upcoming upcoming = upcoming_find(transport);
+    if (upcoming.source == SOURCE_NONE || upcoming.at_ns > until_ns) {
+      if (until_ns != WEIR_NO_DEADLINE) {
+        fake_clock_advance_to(transport->clock, until_ns);
+      }
+      return event;
+    }
+    upcoming_happens(transport, &upcoming);
+  }
+}
+
+/* --- calls ------------------------------------------------------------------------------------- */
+
+static grpc_call_error scripted_start_batch(void *context, grpc_call *handle, const grpc_op *ops,
+                                            size_t n_ops, void *tag) {
+  struct scripted_transport *transport = transport_of(context);
+  struct scripted_call *call = call_of(handle);
+  transport->n_touches++;
+  if (n_ops == 0) {
+    transport->n_rings++;
+    scripted_queue_begin(call->queue);
+    scripted_queue_push(call->queue, tag, true);
+    return GRPC_CALL_OK;
+  }
+  transport->n_start_batches++;
+  if (transport->n_start_batches == transport->start_fails_at) {
+    return GRPC_CALL_ERROR;
+  }
+  scripted_call_start(call, ops, n_ops, tag);
+  return GRPC_CALL_OK;
+}
+
+static grpc_call *scripted_call_create(void *context, const struct weir__call_target *target) {
+  struct scripted_transport *transport = transport_of(context);
+  transport->n_touches++;
+  transport->n_created++;
+  struct scripted_call *call = scripted_call_new(transport, CALL_ATTEMPT, queue_of(target->queue));
+  call->attempt = calloc(1, sizeof *call->attempt);
+  assert_non_null(call->attempt);
+  sent_attempt_copy_text(call->attempt->path, target->method);
+  if (target->host != NULL) {
+    sent_attempt_copy_text(call->attempt->host, *target->host);
+  }
+  assert_int_equal(target->deadline.clock_type, GPR_CLOCK_MONOTONIC);
+  call->attempt->deadline_at_ns =
+      weir__instant_from_timespec(target->deadline, transport->clock->now_ns);
+  call->attempt->parent = target->parent;
+  if ((target->propagation_mask & GRPC_PROPAGATE_CANCELLATION) != 0) {
+    call->parent = target->parent;
+    if (target->parent != NULL && call_of(target->parent)->end != END_NOT) {
+      scripted_call_end_locally(call, GRPC_STATUS_CANCELLED, "Cancelled");
+    }
+  }
+  return (grpc_call *)(void *)call;
+}
+
+static void scripted_call_cancel(void *context, grpc_call *handle, grpc_status_code code,
+                                 const char *description) {
+  struct scripted_call *call = call_of(handle);
+  (void)context;
+  assert_int_equal(call->kind, CALL_ATTEMPT);
+  if (call->end != END_NOT) {
+    return;
+  }
+  call->attempt->cancelled = true;
+  call->attempt->cancel_code = code;
+  call->own_text = gpr_strdup(description);
+  scripted_call_end_locally(call, (int)code, call->own_text);
+}
+
+static void scripted_call_ref(void *context, grpc_call *handle) {
+  struct scripted_call *call = call_of(handle);
+  if (call->kind == CALL_PARENT) {
+    transport_of(context)->n_parents++;
+  }
+  call->n_refs++;
+}
+
+static void scripted_call_unref(void *context, grpc_call *handle) {
+  struct scripted_call *call = call_of(handle);
+  if (call->kind == CALL_PARENT) {
+    transport_of(context)->n_parents--;
+  }
+  if (--call->n_refs == 0) {
+    scripted_call_free(call);
+  }
+}
+
+static bool scripted_failed_before_recv_message(void *context, const grpc_call *handle) {
+  const struct scripted_call *call = (const struct scripted_call *)(const void *)handle;
+  (void)context;
+  return call->failed_before_recv_message;
+}
+
+static char *scripted_call_peer(void *context, grpc_call *handle) {
+  (void)context;
+  (void)handle;
+  return gpr_strdup(SCRIPTED_PEER);
+}
+
+grpc_call *scripted_transport_parent(struct scripted_transport *transport) {
+  transport->n_parents++;
+  return (grpc_call *)(void *)scripted_call_new(transport, CALL_PARENT, NULL);
+}
+
+void scripted_transport_cancel_parent(struct scripted_transport *transport, grpc_call *parent) {
+  call_of(parent)->end = END_LOCAL;
+  for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
+    if (call->parent == parent && call->end == END_NOT) {
+      scripted_call_end_locally(call, GRPC_STATUS_CANCELLED, "Cancelled");
+    }
+  }
+}
+
+static grpc_call *scripted_bell_create(void *context, grpc_completion_queue *queue) {
+  return (grpc_call *)(void *)scripted_call_new(transport_of(context), CALL_BELL, queue_of(queue));
+}
+
+/* --- the table's queues ------------------------------------------------------------------------ */
+
+static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_completion_type type) {
+  struct scripted_transport *transport = transport_of(context);
+  struct scripted_queue *queue = calloc(1, sizeof *queue);
+  assert_non_null(queue);
+  queue->type = type;
+  queue->n_open = 1;
+  queue->next = transport->queues;
+  transport->queues = queue;
+  return (grpc_completion_queue *)(void *)queue;
+}
+
+static grpc_event scripted_queue_next(void *context, grpc_completion_queue *queue,
+                                      gpr_timespec deadline) {
+  assert_int_equal(queue_of(queue)->type, GRPC_CQ_NEXT);
+  return drain(transport_of(context), queue_of(queue), NULL, deadline);
+}
+
+static grpc_event scripted_queue_pluck(void *context, grpc_completion_queue *queue, void *tag,
+                                       gpr_timespec deadline) {
+  assert_int_equal(queue_of(queue)->type, GRPC_CQ_PLUCK);
+  return drain(transport_of(context), queue_of(queue), tag, deadline);
+}
+
+static void scripted_queue_shutdown(void *context, grpc_completion_queue *handle) {
+  struct scripted_queue *queue = queue_of(handle);
+  (void)context;
+  if (!queue->shut_down) {
+    queue->shut_down = true;
+    queue->n_open--;
+  }
+}
+
+static void scripted_queue_destroy(void *context, grpc_completion_queue *handle) {
+  struct scripted_transport *transport = transport_of(context);
+  struct scripted_queue *queue = queue_of(handle);
+  assert_true(queue->shut_down);
+  assert_int_equal(queue->n_open, 0);
+  assert_null(queue->events);
+  struct scripted_queue **place = &transport->queues;
+  while (*place != queue) {
+    place = &(*place)->next;
+  }
+  *place = queue->next;
+  free(queue);
+}
+
+void scripted_transport_post(struct scripted_transport *transport, grpc_completion_queue *queue,
+                             void *tag, bool success, int64_t at_ns) {
+  struct scripted_post *post = calloc(1, sizeof *post);
+  assert_non_null(post);
+  *post = (struct scripted_post){
+      .queue = queue_of(queue), .tag = tag, .success = success, .at_ns = at_ns};
+  scripted_queue_begin(post->queue);
+  struct scripted_post **last = &transport->posts;
+  while (*last != NULL) {
+    last = &(*last)->next;
+  }
+  *last = post;
+}
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+void scripted_transport_init(struct scripted_transport *transport, struct fake_clock *clock) {
+  memset(transport, 0, sizeof *transport);
+  transport->clock = clock;
+  transport->base = (struct weir__transport){
+      .context = transport,
+      .call_create = scripted_call_create,
+      .call_start_batch = scripted_start_batch,
+      .call_cancel = scripted_call_cancel,
+      .call_ref = scripted_call_ref,
+      .call_unref = scripted_call_unref,
+      .call_failed_before_recv_message = scripted_failed_before_recv_message,
+      .call_peer = scripted_call_peer,
+      .queue_create = scripted_queue_create,
+      .queue_next = scripted_queue_next,
+      .queue_pluck = scripted_queue_pluck,
+      .queue_shutdown = scripted_queue_shutdown,
+      .queue_destroy = scripted_queue_destroy,
+      .bell_create = scripted_bell_create,
+  };
+}
+
+void scripted_transport_fini(struct scripted_transport *transport) {
+  assert_null(transport->calls);
+  assert_null(transport->queues);
+  assert_null(transport->posts);
+  assert_int_equal(transport->n_parents, 0);
+  assert_int_equal(transport->n_slices, 0);
+  check_script_is_over(transport);
+  free(transport->steps);
+  while (transport->first_sent != NULL) {
+    struct sent_attempt *attempt = transport->first_sent;
+    transport->first_sent = attempt->next;
+    assert_true(attempt->released);
+    free(attempt->message);
+    free(attempt);
+  }
+}

@@ -1,0 +1,59 @@
+/* sent_attempt – what was seen of a call of the core that was sent, and how it will be answered.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_TEST_SUPPORT_SENT_ATTEMPT_H
+#define WEIR_TEST_SUPPORT_SENT_ATTEMPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/grpc.h>
+
+#include "test/support/script.h"
+
+#define SENT_PAIRS 40
+#define SENT_TEXT 80
+
+/* What the transport shows of a call of the core that was sent; it outlives the call. */
+struct sent_attempt {
+  struct sent_attempt *next;
+  int64_t sent_at_ns;
+  int64_t deadline_at_ns;
+  int64_t ended_at_ns;
+  char path[SENT_TEXT];
+  struct {
+    char key[SENT_TEXT];
+    char value[SENT_TEXT];
+  } metadata[SENT_PAIRS]; /* in the order sent */
+  size_t n_metadata;
+  char *message; /* all that was sent, one message after the other */
+  size_t message_size;
+  size_t n_messages;
+  uint32_t metadata_flags;
+  uint32_t message_flags;
+  grpc_compression_algorithm compression;
+  char host[SENT_TEXT]; /* "" = the channel's */
+  const grpc_call *parent;
+  bool half_closed;
+  bool cancelled;
+  bool released;
+  grpc_status_code cancel_code;
+
+  /* When it will be answered, and how: set by scripted_transport_always, or by on_send. */
+  bool will_answer;
+  int64_t answer_at_ns;
+  struct wire_answer answer;
+};
+
+/* The value of a key that was sent, or NULL; fails when it was sent twice. */
+const char *sent_attempt_value(const struct sent_attempt *attempt, const char *key);
+
+/* Notes the operation's metadata, and takes its message as the core does: the buffer loses its slices. */
+void sent_attempt_note_metadata(struct sent_attempt *attempt, const grpc_op *op);
+void sent_attempt_take_message(struct sent_attempt *attempt, const grpc_op *op);
+
+/* Copies a slice that has to fit, terminated. */
+void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice);
+
+#endif /* WEIR_TEST_SUPPORT_SENT_ATTEMPT_H */
