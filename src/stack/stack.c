@@ -96,11 +96,11 @@ static void *state_of(const struct weir__layer *layer, void *states) {
 enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
                                       const struct weir_event *event, struct weir_plan *plan,
                                       size_t *n_admitted_out) {
-  for (size_t i = 0; i < stack->n_layers; i++) {
-    const struct weir__layer *layer = &stack->layers[i];
+  const struct weir__layer *end = stack->layers + stack->n_layers;
+  for (const struct weir__layer *layer = stack->layers; layer != end; layer++) {
     if (layer->hooks.admit != NULL && layer->hooks.admit(layer->self, state_of(layer, states),
                                                          event, plan) == WEIR_ADMISSION_REFUSE) {
-      *n_admitted_out = i;
+      *n_admitted_out = (size_t)(layer - stack->layers);
       return WEIR_ADMISSION_REFUSE;
     }
   }
@@ -134,21 +134,24 @@ enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *
                                          const struct weir_event *event,
                                          const struct weir_outcome *outcome, struct weir_plan *plan,
                                          size_t *n_layers) {
-  while (*n_layers > 0) {
-    const struct weir__layer *layer = &stack->layers[--*n_layers];
+  const struct weir__layer *layer = stack->layers + *n_layers;
+  while (layer != stack->layers) {
+    layer--;
     if (layer->hooks.settle != NULL &&
         layer->hooks.settle(layer->self, state_of(layer, states), event, outcome, plan) ==
             WEIR_DISPOSITION_RETRY) {
+      *n_layers = (size_t)(layer - stack->layers);
       return WEIR_DISPOSITION_RETRY;
     }
   }
+  *n_layers = 0;
   return WEIR_DISPOSITION_FINISH;
 }
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, size_t n_admitted) {
-  for (size_t i = n_admitted; i-- > 0;) {
-    const struct weir__layer *layer = &stack->layers[i];
+  for (const struct weir__layer *layer = stack->layers + n_admitted; layer != stack->layers;) {
+    layer--;
     if (layer->hooks.release != NULL) {
       layer->hooks.release(layer->self, state_of(layer, states), event);
     }
