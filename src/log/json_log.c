@@ -127,8 +127,8 @@ static void write_line(void *context, const struct weir_log_record *record) {
   (void)context;
   char line[WEIR__JSON_LOG_LINE_BYTES];
   size_t size = weir__json_log_format(record, line);
-  ssize_t written =
-      write(STDERR_FILENO, line, size); /* a log that can't be written has nowhere to say so */
+  /* A log that can't be written has nowhere to say so. */
+  ssize_t written = write(STDERR_FILENO, line, size);
   (void)written;
 }
 

@@ -1,7 +1,7 @@
 /* completion – one batch of the application that a queue owes a tag for.
  *
- * Its address is the tag that the core is given. It lives in a slab of its queue, so a queue can tell it from any other
- * tag by the address alone.
+ * Its address is the tag that the core is given. It lives in a block of its queue, and not at its start if the core gets
+ * it, so a queue can tell it from any other tag by the address alone: also from that of a call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_COMPLETION_H
@@ -28,9 +28,8 @@ struct weir__completion {
   const struct weir__completion_ops *ops;
   void *app_tag;
   union {
-    struct weir__completion *next_ready; /* queues that are drained by next */
-    struct weir__pluck_slot
-        *pluck_slot; /* queues that are plucked from, while the batch is under way */
+    struct weir__completion *next_ready; /* in queues that are drained by next, once it has ended */
+    struct weir__pluck_slot *pluck_slot; /* in those that are plucked from, until it is plucked */
   } in_queue;
   uint8_t slot;     /* which of its call's */
   uint8_t op_types; /* bit n = grpc_op_type n is in the batch */

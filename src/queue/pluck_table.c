@@ -43,8 +43,7 @@ void weir__pluck_table_fini(struct weir__pluck_table *table) {
 static bool chunk_try_add(struct weir__pluck_chunk *chunk, struct weir__completion *completion) {
   for (size_t i = 0; i < WEIR__PLUCK_CHUNK_LENGTH; i++) {
     struct weir__pluck_slot *slot = &chunk->slots[i];
-    uint64_t word =
-        atomic_load_explicit(&slot->word, memory_order_relaxed); /* the exchange decides */
+    uint64_t word = atomic_load_explicit(&slot->word, memory_order_relaxed); /* a guess */
     uint64_t filling = next_hand(word, WEIR__PLUCK_FILLING);
     if (state_of(word) != WEIR__PLUCK_FREE ||
         !atomic_compare_exchange_strong(&slot->word, &word, filling)) {
@@ -52,8 +51,8 @@ static bool chunk_try_add(struct weir__pluck_chunk *chunk, struct weir__completi
     }
     completion->in_queue.pluck_slot = slot;
     slot->completion = completion;
-    atomic_store_explicit(&slot->app_tag, completion->app_tag,
-                          memory_order_relaxed); /* so does this */
+    /* relaxed: published with the state */
+    atomic_store_explicit(&slot->app_tag, completion->app_tag, memory_order_relaxed);
     atomic_store(&slot->word, with_state(filling, WEIR__PLUCK_IDLE));
     return true;
   }
@@ -186,12 +185,12 @@ void weir__pluck_slot_free(struct weir__pluck_slot *slot) {
 struct weir__pluck_waiter *weir__pluck_table_wait(struct weir__pluck_table *table, void *tag) {
   for (size_t i = 0; i < WEIR__MAX_PLUCKERS; i++) {
     struct weir__pluck_waiter *waiter = &table->waiters[i];
-    uint64_t word =
-        atomic_load_explicit(&waiter->word, memory_order_relaxed); /* the exchange decides */
+    uint64_t word = atomic_load_explicit(&waiter->word, memory_order_relaxed); /* a guess */
     uint64_t taken = next_hand(word, WEIR__PLUCK_WAITER_TAKEN);
     if (state_of(word) == WEIR__PLUCK_WAITER_FREE &&
         atomic_compare_exchange_strong(&waiter->word, &word, taken)) {
-      atomic_store_explicit(&waiter->tag, tag, memory_order_relaxed); /* published by this: */
+      /* relaxed: published with the state */
+      atomic_store_explicit(&waiter->tag, tag, memory_order_relaxed);
       atomic_store(&waiter->word, with_state(taken, WEIR__PLUCK_WAITER_WAITING));
       return waiter;
     }

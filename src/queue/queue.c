@@ -147,8 +147,8 @@ bool weir__queue_is_for_next(const weir_completion_queue *queue) {
 void *weir__queue_block_take(weir_completion_queue *queue) {
   void *block = weir__slab_take(&queue->blocks);
   if (block != NULL) {
-    memset(block, 0,
-           queue->blocks.block_bytes); /* not a constant: libc's is better than an inlined loop */
+    /* Not by a constant: libc's loop is better than an inlined one. */
+    memset(block, 0, queue->blocks.block_bytes);
   }
   return block;
 }
@@ -256,8 +256,8 @@ static void push_for_next(weir_completion_queue *queue, struct weir__completion 
 }
 
 void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completion *completion) {
-  bool held = queue_hold(
-      queue); /* the batch itself may be handed out, and the queue with it, before the bell rings */
+  /* The batch may be handed out, and the queue's last hold with it, before the bell rings. */
+  bool held = queue_hold(queue);
   assert(held);
   (void)held;
   if (queue->type != GRPC_CQ_PLUCK) {
@@ -388,7 +388,8 @@ static struct patience patience_until(weir_completion_queue *queue, gpr_timespec
   return (struct patience){.until = weir__instant_to_timespec(due_at_ns), .for_timer = true};
 }
 
-/* Joins the watch, if there is a timer to wait for, with a wait that `watch` had been read before. True: it counts. */
+/* Joins the watch, if there is a timer to wait for, in the epoch of `watch`, which was read before the wait was measured.
+ * True: it counts. */
 static bool watch_join(weir_completion_queue *queue, uint64_t watch) {
   if (atomic_load(&queue->next_due_at_ns) == WEIR_NO_DEADLINE) {
     return false;
@@ -429,8 +430,7 @@ static bool take_ready(weir_completion_queue *queue, grpc_event *event_out) {
     return false;
   }
   if (atomic_load(&queue->n_ready) > 0) {
-    queue_wake_one(
-        queue); /* one bell wakes one sleeper, who wakes the next; this batch still holds the queue open */
+    queue_wake_one(queue); /* one bell wakes one, who wakes the next; this batch is a hold still */
   }
   completion->ops->deliver(completion, event_out);
   queue_let_go(queue);
@@ -470,13 +470,12 @@ static grpc_event next_event(weir_completion_queue *queue, gpr_timespec deadline
       if (!for_timer && atomic_load(&queue->n_ready) == 0) {
         return event;
       }
-    } else if (event.type == GRPC_QUEUE_SHUTDOWN) {
-      return event; /* nothing is under way, so nothing is ready */
-    } else if (event.tag == &queue->bell_tag) {
-      /* Before the look at what is ready: who finds the bell rung counts on that look. */
+    } else if (event.type == GRPC_OP_COMPLETE && event.tag == &queue->bell_tag) {
+      /* Only a completion has a tag: the core leaves that of a shutdown unset. The store comes before the look at what is
+       * ready: who finds the bell rung counts on that look. */
       atomic_store(&queue->bell_rung, false);
-    } else if (!weir__slab_owns(&queue->blocks, event.tag)) {
-      return event;
+    } else if (event.type == GRPC_QUEUE_SHUTDOWN || !weir__slab_owns(&queue->blocks, event.tag)) {
+      return event; /* a foreign one, or the last: nothing is under way, so nothing is ready */
     } else {
       struct weir__completion *completion = event.tag;
       if (completion->ops->on_event(completion, event.success != 0, &event)) {
@@ -635,8 +634,8 @@ static bool pluck_unknown(weir_completion_queue *queue, void *tag, gpr_timespec 
   }
   if (event_out->type == GRPC_OP_COMPLETE && event_out->success != 0 &&
       weir__pluck_table_settle(&queue->plucks, tag)) {
-    event_out->type =
-        GRPC_QUEUE_TIMEOUT; /* a ring: an event is its tag and its success, so any will do */
+    /* A ring: an event is its tag and its success, so any will do. */
+    event_out->type = GRPC_QUEUE_TIMEOUT;
     look_again = true;
   }
   if (waiter != NULL && pluck_end_wait(queue, waiter, tag, event_out)) {

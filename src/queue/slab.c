@@ -14,8 +14,7 @@
 struct weir__slab {
   _Atomic uint64_t free_blocks;      /* bit n: block n is free */
   _Atomic(struct weir__slab *) next; /* a ring, so that a search can start at the hint */
-  void *
-      memory; /* what the allocator gave for this slab and those that came with it; NULL in those */
+  void *memory; /* the allocation of this slab and of those that came with it; NULL in those */
   struct weir__slab *next_owner; /* the pool's list of slabs with `memory` */
 };
 
@@ -77,7 +76,8 @@ bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
   /* acquire: the index's contents, published by index_add. A tag that is ours was handed to the core after that. */
   struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
   uintptr_t base = (uintptr_t)address & ~(uintptr_t)(pool->slab_bytes - 1);
-  return index != NULL && base != 0 && index_contains(pool, index, base);
+  return index != NULL && base != 0 && index_contains(pool, index, base) &&
+         ((uintptr_t)address - base - HEADER_BYTES) % pool->block_bytes != 0;
 }
 
 static void index_put(const struct weir__slab_pool *pool, struct weir__slab_index *index,
@@ -92,8 +92,8 @@ static void index_put(const struct weir__slab_pool *pool, struct weir__slab_inde
 
 /* Makes sure that `n_more` slabs fit; false when there is no memory. */
 static bool index_reserve_locked(struct weir__slab_pool *pool, size_t n_more) {
-  struct weir__slab_index *index =
-      atomic_load_explicit(&pool->index, memory_order_relaxed); /* written under the lock */
+  /* relaxed: written under the lock */
+  struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
   size_t n_slabs = (index == NULL ? 0 : index->n_slabs) + n_more;
   size_t length = index == NULL ? FIRST_INDEX_LENGTH : index->length;
   if (index != NULL && n_slabs * 2 <= length) {
@@ -130,11 +130,10 @@ static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_
   memset(slab, 0, sizeof *slab);
   atomic_init(&slab->free_blocks, all & ~taken);
   atomic_init(&slab->next, slab);
-  index_put(pool, atomic_load_explicit(&pool->index, memory_order_relaxed),
-            base); /* written under the lock */
+  /* relaxed: the index and the ring are written under the lock */
+  index_put(pool, atomic_load_explicit(&pool->index, memory_order_relaxed), base);
   if (ring != NULL) {
-    atomic_init(&slab->next, atomic_load_explicit(
-                                 &ring->next, memory_order_relaxed)); /* written under the lock */
+    atomic_init(&slab->next, atomic_load_explicit(&ring->next, memory_order_relaxed));
     /* release: who finds the slab in the ring sees its header, and the index */
     atomic_store_explicit(&ring->next, slab, memory_order_release);
   }

@@ -20,13 +20,12 @@ struct weir__slab_index;
 
 struct weir__slab_pool {
   const struct weir_allocator *allocator;
-  size_t slab_bytes;                 /* a power of two; slabs are aligned to it */
-  size_t block_bytes;                /* a multiple of the cache line */
-  _Atomic(struct weir__slab *) hint; /* where a free block was last seen */
-  _Atomic(struct weir__slab_index *)
-      index;                      /* by address; replaced when it grows, the old ones stay */
-  pthread_mutex_t grow_lock;      /* taken only to add slabs */
-  struct weir__slab *allocations; /* guarded by grow_lock */
+  size_t slab_bytes;                        /* a power of two; slabs are aligned to it */
+  size_t block_bytes;                       /* a multiple of the cache line */
+  _Atomic(struct weir__slab *) hint;        /* where a free block was last seen */
+  _Atomic(struct weir__slab_index *) index; /* by address; when it grows, the old ones stay */
+  pthread_mutex_t grow_lock;                /* taken only to add slabs */
+  struct weir__slab *allocations;           /* guarded by grow_lock */
 };
 
 /* `slab_bytes` holds at least one block and the slab's own header. */
@@ -41,7 +40,8 @@ void *weir__slab_take(struct weir__slab_pool *pool);
 
 void weir__slab_give(struct weir__slab_pool *pool, void *block);
 
-/* Whether `address` lies in one of the pool's slabs. Never dereferences it. */
+/* Whether `address` lies inside a block of the pool, behind its first byte: the address of the block itself is what its
+ * user shows to others, who may give it any meaning. Never dereferences it. */
 bool weir__slab_owns(struct weir__slab_pool *pool, const void *address);
 
 #endif /* WEIR_SRC_QUEUE_SLAB_H */

@@ -14,8 +14,10 @@ struct counting_allocator {
   size_t n_allocations; /* asked for so far, failed ones included */
   size_t fails_at;      /* the nth allocation from the start fails; 0 = none does */
   size_t n_failed;
+  size_t n_allowed; /* allocations that still succeed before all fail */
 };
 
+/* Never runs out until n_allowed is set, and fails none until it is told to. */
 void counting_allocator_init(struct counting_allocator *counting);
 
 /* Lets the nth allocation from now fail. */

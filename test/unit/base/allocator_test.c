@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "src/base/allocator.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 static void the_default_is_used_for_none(void **state) {
   (void)state;

@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "interceptors/deadline/deadline.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 #define MS(n) ((n)*WEIR_MS_NS)
 #define NONE WEIR_NO_DEADLINE

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "src/policy/json.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 struct fixture {
   struct counting_allocator allocator;

@@ -9,7 +9,7 @@
 
 #include <weir/policy.h>
 
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 #define LOADED_TOLD_MAX 64
 

@@ -16,7 +16,7 @@
 #include <weir/policy.h>
 
 #include "src/policy/policy.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 #define SECONDS WEIR_SECOND_NS
 #define MS WEIR_MS_NS

@@ -16,7 +16,7 @@
 
 #include "interceptors/retry/retry.h"
 #include "src/base/allocator.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 #define MS(n) ((n)*WEIR_MS_NS)
 #define BIT(code) (1u << (unsigned)(code))

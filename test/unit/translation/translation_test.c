@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "interceptors/translation/translation.h"
-#include "test/unit/base/counting_allocator.h"
+#include "test/support/counting_allocator.h"
 
 struct fixture {
   struct counting_allocator counting;

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <grpc/grpc.h>
+#include <grpc/slice.h>
+
+#include "src/call/headers.h"
+#include "src/call/inbound.h"
+#include "src/time/clock.h"
+#include "test/support/counting_allocator.h"
+
+#define NS_PER_MS INT64_C(1000000)
+#define MAX_METADATA 4
+
+static int setup(void **state) {
+  (void)state;
+  grpc_init();
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  grpc_shutdown();
+  return 0;
+}
+
+static int64_t now_ns(void) {
+  return weir__clock_now_ns(weir__clock_or_default(NULL));
+}
+
+struct header {
+  const char *key;
+  const char *value;
+  size_t size; /* of a value that holds a NUL; 0 = it ends at the first */
+};
+
+/* What a server has in hand: a deadline on the core's clock, and headers up to one without a key. */
+static weir_inbound *inbound_of(gpr_timespec deadline, const struct header *headers) {
+  grpc_metadata metadata[MAX_METADATA];
+  grpc_metadata_array array = {.count = 0, .capacity = MAX_METADATA, .metadata = metadata};
+  grpc_call_details details;
+  memset(&details, 0, sizeof details);
+  memset(metadata, 0, sizeof metadata);
+  details.deadline = deadline;
+  for (; headers[array.count].key != NULL; array.count++) {
+    const struct header *header = &headers[array.count];
+    metadata[array.count].key = grpc_slice_from_static_string(header->key);
+    metadata[array.count].value = grpc_slice_from_static_buffer(
+        header->value, header->size != 0 ? header->size : strlen(header->value));
+  }
+  weir_inbound *inbound = NULL;
+  assert_int_equal(weir_inbound_new(&details, &array, NULL, NULL, &inbound), WEIR_OK);
+  return inbound;
+}
+
+static void the_nearer_of_deadline_and_budget_counts(void **state) {
+  (void)state;
+  static const struct {
+    const char *why;
+    int64_t deadline_ms; /* from now; -1 = none */
+    const char *budget;  /* NULL = none */
+    int64_t ends_ms;     /* -1 = never */
+  } rows[] = {
+      {"neither", -1, NULL, -1},
+      {"a deadline", 5000, NULL, 5000},
+      {"a budget", -1, "3000000", 3000},
+      {"a nearer budget", 5000, "3000000", 3000},
+      {"a nearer deadline", 2000, "3000000", 2000},
+      {"a budget that is used up", 5000, "0", 0},
+      {"leading zeroes", 5000, "000001000000", 1000},
+      {"as large as nanoseconds can say", 5000, "9223372036854775", 5000},
+      {"larger", 5000, "9223372036854776", 5000},
+      {"larger, and alone", -1, "9223372036854776", -1},
+      {"as large as 64 bits can say", -1, "18446744073709551615", -1},
+      {"larger still", -1, "18446744073709551616", -1},
+      {"of fifty digits", -1, "99999999999999999999999999999999999999999999999999", -1},
+      {"empty", 5000, "", 5000},
+      {"negative", 5000, "-1", 5000},
+      {"signed", 5000, "+1", 5000},
+      {"with a space", 5000, " 1", 5000},
+      {"with a unit", 5000, "1u", 5000},
+      {"a fraction", 5000, "1.5", 5000},
+      {"hexadecimal", 5000, "0x10", 5000},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const struct header headers[] = {
+        {rows[i].budget != NULL ? WEIR__HEADER_BUDGET : NULL, rows[i].budget, 0}, {NULL, NULL, 0}};
+    int64_t before_ns = now_ns();
+    gpr_timespec deadline =
+        rows[i].deadline_ms < 0
+            ? gpr_inf_future(GPR_CLOCK_REALTIME)
+            : gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                           gpr_time_from_millis(rows[i].deadline_ms, GPR_TIMESPAN));
+    weir_inbound *inbound = inbound_of(deadline, headers);
+    int64_t after_ns = now_ns();
+    int64_t at_ns = inbound->facts.deadline_at_ns;
+    bool right = rows[i].ends_ms < 0 ? at_ns == WEIR_NO_DEADLINE
+                                     : at_ns >= before_ns + rows[i].ends_ms * NS_PER_MS &&
+                                           at_ns <= after_ns + rows[i].ends_ms * NS_PER_MS;
+    if (!right) {
+      fail_msg("%s: %lld ns from now", rows[i].why, (long long)(at_ns - after_ns));
+    }
+    assert_null(inbound->facts.retry_owner);
+    weir_inbound_release(inbound);
+  }
+}
+
+static void whoever_owns_the_retries_is_passed_on(void **state) {
+  (void)state;
+  static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456.7";
+  static const char longer[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456.78";
+  assert_int_equal(strlen(longest), WEIR__RETRY_OWNER_BYTES - 1);
+  static const struct {
+    const char *why;
+    struct header headers[3];
+    const char *owner;
+  } rows[] = {
+      {"none", {{NULL, NULL, 0}}, NULL},
+      {"other headers", {{"user-agent", "x", 0}, {"weir-retry-ownerz", "x", 0}}, NULL},
+      {"an owner", {{WEIR__HEADER_RETRY_OWNER, "orders", 0}}, "orders"},
+      {"of the longest name", {{WEIR__HEADER_RETRY_OWNER, longest, 0}}, longest},
+      {"of a longer one", {{WEIR__HEADER_RETRY_OWNER, longer, 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"without a name", {{WEIR__HEADER_RETRY_OWNER, "", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"with a NUL", {{WEIR__HEADER_RETRY_OWNER, "a\0b", 3}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"of NULs", {{WEIR__HEADER_RETRY_OWNER, "\0\0", 2}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"with a space", {{WEIR__HEADER_RETRY_OWNER, "a b", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"with a line end", {{WEIR__HEADER_RETRY_OWNER, "a\r\nb", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"not ASCII", {{WEIR__HEADER_RETRY_OWNER, "\xc3\xa9", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"one that retries without weir",
+       {{WEIR__HEADER_PREVIOUS_ATTEMPTS, "2", 0}},
+       WEIR__UNKNOWN_RETRY_OWNER},
+      {"so, malformed", {{WEIR__HEADER_PREVIOUS_ATTEMPTS, "x", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"both",
+       {{WEIR__HEADER_PREVIOUS_ATTEMPTS, "2", 0}, {WEIR__HEADER_RETRY_OWNER, "orders", 0}},
+       "orders"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    weir_inbound *inbound = inbound_of(gpr_inf_future(GPR_CLOCK_REALTIME), rows[i].headers);
+    const char *owner = inbound->facts.retry_owner;
+    bool same = owner == NULL || rows[i].owner == NULL ? owner == rows[i].owner
+                                                       : strcmp(owner, rows[i].owner) == 0;
+    if (!same) {
+      fail_msg("%s: %s", rows[i].why, owner != NULL ? owner : "none");
+    }
+    weir_inbound_release(inbound);
+  }
+}
+
+static void a_deadline_of_any_clock_is_read(void **state) {
+  (void)state;
+  static const gpr_clock_type clocks[] = {GPR_CLOCK_MONOTONIC, GPR_CLOCK_REALTIME};
+  static const struct header none[] = {{NULL, NULL, 0}};
+  for (size_t i = 0; i < 2; i++) {
+    int64_t before_ns = now_ns();
+    weir_inbound *inbound = inbound_of(
+        gpr_time_add(gpr_now(clocks[i]), gpr_time_from_millis(60000, GPR_TIMESPAN)), none);
+    int64_t ahead_ns = inbound->facts.deadline_at_ns - before_ns;
+    assert_true(ahead_ns > 50000 * NS_PER_MS && ahead_ns < 70000 * NS_PER_MS);
+    weir_inbound_release(inbound);
+  }
+  weir_inbound *inbound = inbound_of(gpr_inf_past(GPR_CLOCK_REALTIME), none);
+  assert_true(inbound->facts.deadline_at_ns <= now_ns());
+  weir_inbound_release(inbound);
+}
+
+static void what_is_not_there_is_no_bound(void **state) {
+  (void)state;
+  weir_inbound *inbound = NULL;
+  assert_int_equal(weir_inbound_new(NULL, NULL, NULL, NULL, &inbound), WEIR_OK);
+  assert_true(inbound->facts.deadline_at_ns == WEIR_NO_DEADLINE);
+  assert_null(inbound->facts.retry_owner);
+  assert_null(inbound->server_call);
+  weir_inbound_release(inbound);
+}
+
+static void an_inbound_lives_until_its_last_share_is_released(void **state) {
+  (void)state;
+  struct counting_allocator counting;
+  counting_allocator_init(&counting);
+  weir_inbound *inbound = NULL;
+  assert_int_equal(weir_inbound_new(NULL, NULL, NULL, &counting.base, &inbound), WEIR_OK);
+
+  assert_ptr_equal(weir__inbound_ref(inbound), inbound);
+  weir_inbound_release(inbound);
+  assert_int_equal(counting.n_outstanding, 1);
+  weir_inbound_release(inbound);
+  assert_int_equal(counting.n_outstanding, 0);
+  weir_inbound_release(NULL);
+}
+
+static void without_memory_there_is_none(void **state) {
+  (void)state;
+  struct counting_allocator counting;
+  counting_allocator_init(&counting);
+  counting.n_allowed = 0;
+  weir_inbound *inbound = (weir_inbound *)&counting;
+  assert_int_equal(weir_inbound_new(NULL, NULL, NULL, &counting.base, &inbound),
+                   WEIR_ERROR_NO_MEMORY);
+  assert_null(inbound);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_nearer_of_deadline_and_budget_counts),
+      cmocka_unit_test(whoever_owns_the_retries_is_passed_on),
+      cmocka_unit_test(a_deadline_of_any_clock_is_read),
+      cmocka_unit_test(what_is_not_there_is_no_bound),
+      cmocka_unit_test(an_inbound_lives_until_its_last_share_is_released),
+      cmocka_unit_test(without_memory_there_is_none),
+  };
+  return cmocka_run_group_tests_name("inbound", tests, setup, teardown);
+}
