@@ -196,7 +196,7 @@ static void record_attempt(weir_call *call) {
 }
 
 /* The attempt's status has come: makes call->outcome of it. */
-static void classify_failure(weir_call *call, size_t initial_capacity, bool limit_exceeded,
+static void classify_failure(weir_call *call, const struct weir__arrivals *arrivals,
                              int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   const struct weir__attempt *attempt = &call->attempt;
@@ -205,7 +205,7 @@ static void classify_failure(weir_call *call, size_t initial_capacity, bool limi
       .status = (int)attempt->status,
       .signals =
           {
-              .initial_capacity = initial_capacity,
+              .initial_capacity = arrivals->initial_capacity,
               .trailing_capacity = attempt->trailing_metadata.capacity,
               .trailing_count = attempt->trailing_metadata.count,
               .failed_before_recv_message =
@@ -213,13 +213,13 @@ static void classify_failure(weir_call *call, size_t initial_capacity, bool limi
               .recv_message_done = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH,
           },
       .signals_trusted = call->environment->signals_trusted,
-      .got_message = attempt->message != NULL,
+      .got_message = arrivals->message,
       .trailing = attempt->trailing_metadata.metadata,
       .cancelled_by_us =
           (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0,
       .cancel_code = cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
       .has_parent = call->parent != NULL,
-      .limit_exceeded = limit_exceeded,
+      .limit_exceeded = arrivals->limit_exceeded,
       .started_at_ns = call->plan.attempted_at_ns,
       .ended_at_ns = now_ns,
       .deadline_at_ns = call->plan.deadline_at_ns,
@@ -227,16 +227,19 @@ static void classify_failure(weir_call *call, size_t initial_capacity, bool limi
       .deadline_bound = call->plan.deadline_bound,
   };
   weir__outcome_classify(&result, &call->outcome);
-  call->ended_here = limit_exceeded;
+  if (result.cancelled_by_us && !arrivals->message) {
+    /* The cancellation may have overtaken the headers. No attempt follows in any case, but where one would, the call
+     * ends with the cancellation and not with what the peer said. */
+    call->outcome.committed = false;
+  }
+  call->ended_here = arrivals->limit_exceeded;
 }
 
-void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
-                         int64_t now_ns) {
-  const struct weir__attempt *attempt = &call->attempt;
-  if (limit_exceeded ||
-      !weir__outcome_classify_success((int)attempt->status, attempt->message != NULL,
+void weir__call_classify(weir_call *call, const struct weir__arrivals *arrivals, int64_t now_ns) {
+  if (arrivals->limit_exceeded ||
+      !weir__outcome_classify_success((int)call->attempt.status, arrivals->message,
                                       call->plan.attempted_at_ns, now_ns, &call->outcome)) {
-    classify_failure(call, initial_capacity, limit_exceeded, now_ns);
+    classify_failure(call, arrivals, now_ns);
   } else {
     call->outcome.deadline_bound = call->plan.deadline_bound;
   }

@@ -172,10 +172,15 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
 /* Notes that an attempt is about to be sent. */
 void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
 
-/* The attempt's status has come: makes call->outcome of it. `initial_capacity`: of the array of the initial metadata; 0 =
- * it has not come. */
-void weir__call_classify(weir_call *call, size_t initial_capacity, bool limit_exceeded,
-                         int64_t now_ns);
+/* What had come of an attempt when its status did. Of a stream, other threads may be handing it out. */
+struct weir__arrivals {
+  size_t initial_capacity; /* of the array of the initial metadata; 0 = it has not come */
+  bool message;            /* at least one */
+  bool limit_exceeded;     /* and one was larger than the policy allows */
+};
+
+/* The attempt's status has come: makes call->outcome of it. */
+void weir__call_classify(weir_call *call, const struct weir__arrivals *arrivals, int64_t now_ns);
 
 /* Whether the batch's message is larger than the policy lets through. */
 bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch);

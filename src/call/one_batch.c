@@ -170,7 +170,12 @@ static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_ev
   bool too_large =
       message != NULL && call->plan.method->max_response_bytes != WEIR_NO_LIMIT_BYTES &&
       grpc_byte_buffer_length(call->attempt.message) > call->plan.method->max_response_bytes;
-  weir__call_classify(call, call->attempt.initial_metadata.capacity, too_large, event.now_ns);
+  const struct weir__arrivals arrivals = {
+      .initial_capacity = call->attempt.initial_metadata.capacity,
+      .message = message != NULL,
+      .limit_exceeded = too_large,
+  };
+  weir__call_classify(call, &arrivals, event.now_ns);
   if (weir__stack_settle(&call->environment->stack, call->layer_states, &event, &call->outcome,
                          &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
       retry_schedule(call, &event)) {

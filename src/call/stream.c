@@ -35,22 +35,28 @@ static bool stream_on_message(weir_call *call) {
   return true;
 }
 
-/* Waits until no other thread tells the layers of the first message: hooks of one call never run at once. */
-static void stream_finish_progress(weir_call *call) {
+/* Waits until no other thread tells the layers of the first message: hooks of one call never run at once. Says whether
+ * there was one. */
+static bool stream_finish_progress(weir_call *call) {
   unsigned char progress = WEIR__PROGRESS_NONE;
   if (atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE)) {
-    return;
+    return false;
   }
   while (atomic_load(&call->progress) == WEIR__PROGRESS_RUNNING) {
     (void)sched_yield();
   }
+  return true;
 }
 
 static void stream_on_status(weir_call *call) {
-  stream_finish_progress(call);
+  bool got_message = stream_finish_progress(call);
+  const struct weir__arrivals arrivals = {
+      .message = got_message,
+      .initial_capacity = atomic_load(&call->initial_capacity),
+      .limit_exceeded = atomic_load(&call->limit_hit),
+  };
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
-  weir__call_classify(call, atomic_load(&call->initial_capacity), atomic_load(&call->limit_hit),
-                      event.now_ns);
+  weir__call_classify(call, &arrivals, event.now_ns);
   weir__call_end(call, &event);
 }
 
