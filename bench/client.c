@@ -60,7 +60,7 @@ static void unary_init(struct unary *unary, grpc_slice message) {
 static void unary_fini(struct unary *unary) {
   if (unary->status != GRPC_STATUS_OK) {
     (void)fprintf(stderr, "a call ended with status %d\n", (int)unary->status);
-    exit(EXIT_FAILURE);
+    abort();
   }
   grpc_byte_buffer_destroy(unary->request);
   grpc_byte_buffer_destroy(unary->response);
@@ -114,7 +114,7 @@ static void run_weir(const char *target, int n_calls) {
   if (weir_policy_from_json(policy_json, sizeof policy_json - 1, NULL, NULL, &options.policy,
                             &diagnostic) != WEIR_OK) {
     (void)fprintf(stderr, "%s: %s\n", diagnostic.path, diagnostic.message);
-    exit(EXIT_FAILURE);
+    abort();
   }
   grpc_channel_credentials *creds = grpc_insecure_credentials_create();
   weir_channel *channel = weir_channel_create(target, creds, NULL, &options);

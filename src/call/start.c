@@ -10,15 +10,19 @@
 
 /* --- empty batches --- */
 
-/* An empty batch: its tag comes back at once, whatever the call does. In a block of its own, since any number may be under
- * way. */
+/* Its tag comes back at once, whatever the call does. In a block of its own, since any number may be under way. */
+struct empty_batch {
+  struct weir__completion completion;
+  weir_call *call;
+};
+
 static void deliver_empty(struct weir__completion *completion, grpc_event *event_out) {
-  weir_call *call = NULL;
-  memcpy(&call, completion + 1, sizeof call);
+  struct empty_batch *batch = WEIR__CONTAINER_OF(completion, struct empty_batch, completion);
+  weir_call *call = batch->call;
   event_out->type = GRPC_OP_COMPLETE;
   event_out->tag = completion->app_tag;
   event_out->success = 1;
-  weir__queue_block_give(call->queue, completion);
+  weir__queue_block_give(call->queue, batch);
   weir__call_release(call);
 }
 
@@ -38,19 +42,19 @@ static grpc_call_error call_error_of(enum weir_error error) {
 }
 
 static grpc_call_error start_empty(weir_call *call, void *tag) {
-  struct weir__completion *completion = weir__queue_block_take(call->queue);
-  if (completion == NULL) {
+  struct empty_batch *batch = weir__queue_block_take(call->queue);
+  if (batch == NULL) {
     return GRPC_CALL_ERROR;
   }
-  completion->ops = &empty_ops;
-  memcpy(completion + 1, &call, sizeof call);
-  enum weir_error error = weir__queue_begin(call->queue, completion, tag);
+  batch->completion.ops = &empty_ops;
+  batch->call = call;
+  enum weir_error error = weir__queue_begin(call->queue, &batch->completion, tag);
   if (error != WEIR_OK) {
-    weir__queue_block_give(call->queue, completion);
+    weir__queue_block_give(call->queue, batch);
     return call_error_of(error);
   }
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
-  weir__queue_push_ready(call->queue, completion);
+  weir__queue_push_ready(call->queue, &batch->completion);
   return GRPC_CALL_OK;
 }
 

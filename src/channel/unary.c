@@ -21,8 +21,8 @@ static grpc_call_error start(weir_call *call, const struct weir_unary_request *r
   memset(ops, 0, sizeof ops);
   ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
   ops[0].data.send_initial_metadata.count = request->n_metadata;
-  memcpy(&ops[0].data.send_initial_metadata.metadata, &request->metadata,
-         sizeof request->metadata); /* only read */
+  /* The core's pointer is not const, but what it points to is only read. */
+  memcpy(&ops[0].data.send_initial_metadata.metadata, &request->metadata, sizeof(void *));
   ops[1].op = GRPC_OP_SEND_MESSAGE;
   ops[1].data.send_message.send_message = request->message;
   ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
