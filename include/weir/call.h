@@ -34,14 +34,14 @@ WEIR_API grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *o
  *
  * Ownership: `call` is borrowed for the call. `reserved` must be NULL.
  * Threads:   any thread.
- * Errors:    GRPC_CALL_OK always. */
+ * Errors:    GRPC_CALL_ERROR when `reserved` is not NULL, otherwise GRPC_CALL_OK always. */
 WEIR_API grpc_call_error weir_call_cancel(weir_call *call, void *reserved);
 
 /* Cancels a call with a status of the application's own. The first cancellation wins.
  *
  * Ownership: `description` is copied.
  * Threads:   any thread.
- * Errors:    GRPC_CALL_OK always. */
+ * Errors:    GRPC_CALL_ERROR when `reserved` is not NULL, otherwise GRPC_CALL_OK always. */
 WEIR_API grpc_call_error weir_call_cancel_with_status(weir_call *call, grpc_status_code status,
                                                       const char *description, void *reserved);
 

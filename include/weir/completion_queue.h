@@ -59,6 +59,8 @@ WEIR_API grpc_event weir_completion_queue_next(weir_completion_queue *queue, gpr
 
 /* Waits for the event of one tag, as grpc_completion_queue_pluck does.
  *
+ * A call that waits for a retry on a queue of this kind hears of its parent's cancellation when the wait is over.
+ *
  * Ownership: as weir_completion_queue_next.
  * Threads:   up to six threads at once (a limit of the core).
  * Errors:    as weir_completion_queue_next. */

@@ -40,8 +40,10 @@ struct weir_log_record {
   struct weir_bytes error_string; /* the core's */
 };
 
-/* A receiver of records, borrowed until the last channel made with it is gone. It runs in the thread that drains the
- * queue, without a lock; it must not block and must not make a weir call on the same queue. */
+/* A receiver of records, borrowed until the last channel made with it is gone. It runs in the
+ * thread that ends a call, without a lock of weir's: one that drains the queue, mostly, but also one that starts a batch
+ * which is refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue down. It must
+ * not block, nor take a lock that is held around those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */
   void (*write)(void *context, const struct weir_log_record *record);

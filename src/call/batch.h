@@ -19,6 +19,9 @@
 
 #define WEIR__OP_BIT(type) ((uint8_t)(1u << (type)))
 
+/* Of a batch that begins with GRPC_OP_RECV_INITIAL_METADATA. */
+#define WEIR__METADATA_SLOT 3
+
 /* A unary call's operations. The initial metadata may be left to weir. */
 #define WEIR__UNARY_OPS                                                                \
   (WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |  \

@@ -36,7 +36,9 @@ enum weir__call_state {
       1u << 1, /* the first batch was; attempt.core can be seen, unless the call ended at once */
   WEIR__CALL_CANCELLED = 1u << 2,        /* `cancellation` is set */
   WEIR__CALL_PARENT_CANCELLED = 1u << 4, /* no attempt is started any more */
-  WEIR__CALL_ENDED = 1u << 3             /* the outcome, and what the caller sees of it, are set */
+  WEIR__CALL_METADATA_AWAITED =
+      1u << 5, /* a batch of its own waits for the initial metadata of a one-batch call */
+  WEIR__CALL_ENDED = 1u << 3 /* the outcome, and what the caller sees of it, are set */
 };
 
 /* The states of `progress`. */
@@ -140,6 +142,11 @@ static inline weir_call *weir__call_of(struct weir__completion *completion) {
 
 static inline struct weir_event weir__call_event_at(const weir_call *call, int64_t now_ns) {
   return (struct weir_event){.now_ns = now_ns, .random = call->environment->random};
+}
+
+/* The batch that WEIR__CALL_METADATA_AWAITED tells of. */
+static inline struct weir__completion *weir__call_metadata_completion(weir_call *call) {
+  return &call->completions[WEIR__METADATA_SLOT];
 }
 
 /* What the application has cancelled the call with; NULL = it has not, or it gave nothing. Any thread. */

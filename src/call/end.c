@@ -81,6 +81,9 @@ static void log_failure(const weir_call *call) {
 
 /* Leaves only what the policy lets through. The elements belong to the core's call, so dropping one frees nothing. */
 static void filter_metadata(const weir_call *call, grpc_metadata_array *array) {
+  if (array->count == 0) {
+    return;
+  }
   const struct weir_translation_options *translation = call->plan.method->translation;
   size_t kept = 0;
   for (size_t i = 0; i < array->count; i++) {
@@ -89,6 +92,8 @@ static void filter_metadata(const weir_call *call, grpc_metadata_array *array) {
       array->metadata[kept++] = array->metadata[i];
     }
   }
+  /* Nobody may look behind the count, but what is not there can't be seen. */
+  memset(array->metadata + kept, 0, (array->count - kept) * sizeof array->metadata[0]);
   array->count = kept;
 }
 
@@ -122,6 +127,8 @@ static void scrub_status(weir_call *call, const struct weir_event *event) {
 
 void weir__call_end(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->environment->stack;
+  call->outcome.ended_at_ns =
+      event->now_ns; /* of the call: a backoff may have followed its last attempt */
   while (weir__stack_settle(stack, call->layer_states, event, &call->outcome, &call->plan,
                             &call->n_unsettled) == WEIR_DISPOSITION_RETRY) {
     /* the end is the end */
@@ -150,8 +157,11 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
   if (call->plan.scrubbed && !weir__outcome_is_ok(&call->outcome)) {
     scrub_status(call, event);
   }
-  /* release: what was just made, for a thread that hands out another batch of a stream */
-  atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_release);
+  /* release: what was just made, for a thread that hands out another batch; acquire: that batch */
+  unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_acq_rel);
+  if ((state & WEIR__CALL_METADATA_AWAITED) != 0) {
+    weir__queue_push_ready(call->queue, weir__call_metadata_completion(call));
+  }
 }
 
 /* --- handing out ------------------------------------------------------------------------------------------------- */

@@ -62,10 +62,6 @@ static grpc_call_error start_empty(weir_call *call, void *tag) {
 
 static unsigned claims_of(const struct weir__batch *batch) {
   unsigned once = batch->op_types & WEIR__ONCE_OPS;
-  if ((batch->op_types & WEIR__UNARY_OPS) == WEIR__UNARY_OPS) {
-    once |= WEIR__OP_BIT(
-        GRPC_OP_RECV_INITIAL_METADATA); /* weir asks for it where the application does not */
-  }
   return once | WEIR__CLAIM_SLOT(batch->slot) | WEIR__CLAIM_AGAIN(batch->op_types);
 }
 
@@ -173,10 +169,16 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   call->n_admitted = 0;
   call->plan = *unstarted;
   call->n_sent = 0;
-  atomic_fetch_and(&call->state, ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING));
   weir__request_fini(&call->request, call->environment->allocator);
-  weir__attempt_fini(&call->attempt, weir__queue_transport(call->queue));
+  weir__queue_lock(call->queue); /* a canceller may look for an attempt */
+  struct weir__attempt attempt = call->attempt;
+  memset(&call->attempt, 0, sizeof call->attempt);
+  call->attempt.details = grpc_empty_slice();
+  weir__queue_unlock(call->queue);
+  weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
   abandon(call, batch);
+  /* Last: another thread may be waiting to be the first. */
+  atomic_fetch_and(&call->state, ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING));
 }
 
 static grpc_call_error start_first(weir_call *call, const struct weir__batch *batch, void *tag) {
@@ -203,15 +205,32 @@ static grpc_call_error start_first(weir_call *call, const struct weir__batch *ba
   return error;
 }
 
+/* A batch beside, or after, a one-batch call. While that is under way, only the initial metadata can be left to ask for:
+ * they come with its end. */
+static void start_beside_one_batch(weir_call *call, const struct weir__batch *batch) {
+  unsigned state = WEIR__CALL_ENDED;
+  if (batch->recv_initial_metadata != NULL) {
+    /* release: the batch, for the thread that ends the call; acquire: what it left, if it has */
+    state =
+        atomic_fetch_or_explicit(&call->state, WEIR__CALL_METADATA_AWAITED, memory_order_acq_rel);
+  }
+  if ((state & WEIR__CALL_ENDED) != 0) {
+    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+  }
+}
+
 /* A batch after the first. */
 static grpc_call_error start_further(weir_call *call, const struct weir__batch *batch, void *tag) {
   grpc_call_error error = begin(call, batch, tag, &weir__stream_ops);
   if (error != GRPC_CALL_OK) {
     return error;
   }
-  bool has_stream = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL;
-  if (!has_stream) {
-    /* It ended before it was sent, or was one batch, which has ended: nothing is left to be sent or received. */
+  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+    start_beside_one_batch(call, batch);
+    return GRPC_CALL_OK;
+  }
+  if (call->attempt.core == NULL) {
+    /* It ended before it was sent: nothing is left to be sent or received. */
     weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
     return GRPC_CALL_OK;
   }

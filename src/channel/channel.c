@@ -137,6 +137,7 @@ weir_channel *weir__channel_new(grpc_channel *core, const char *target,
     weir__environment_unref(environment);
     return NULL;
   }
+  atomic_init(&channel->n_refs, 1);
   channel->environment = environment;
   channel->transport = transport;
   environment->channel = core;
@@ -174,7 +175,16 @@ static void queue_end(weir_completion_queue *queue) {
   weir_completion_queue_destroy(queue);
 }
 
+void weir__channel_ref(weir_channel *channel) {
+  /* relaxed: the caller has a share already */
+  atomic_fetch_add_explicit(&channel->n_refs, 1, memory_order_relaxed);
+}
+
 void weir_channel_destroy(weir_channel *channel) {
+  /* acq_rel: what the others did with it comes before its end */
+  if (atomic_fetch_sub_explicit(&channel->n_refs, 1, memory_order_acq_rel) != 1) {
+    return;
+  }
   for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
     weir_completion_queue *queue = atomic_exchange(&channel->idle_queues[i], NULL);
     if (queue != NULL) {

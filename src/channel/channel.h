@@ -15,6 +15,7 @@
 #define WEIR__IDLE_QUEUES 32
 
 struct weir_channel {
+  atomic_size_t n_refs; /* the application's, and one for each blocking call under way */
   struct weir__environment *environment;
   const struct weir__transport *transport;
   _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
@@ -26,7 +27,10 @@ weir_channel *weir__channel_new(grpc_channel *core, const char *target,
                                 const struct weir__transport *transport,
                                 const struct weir_channel_options *options);
 
-/* A queue that the caller has for itself until it gives it back, empty. NULL when there is no memory. */
+/* A share of the channel for a blocking call, which may outlast the application's. */
+void weir__channel_ref(weir_channel *channel);
+
+/* A queue that the caller, who has a share, has for itself until it gives it back, empty. NULL when there is no memory. */
 weir_completion_queue *weir__channel_take_queue(weir_channel *channel);
 void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue);
 

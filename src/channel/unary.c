@@ -76,16 +76,18 @@ enum weir_error weir_unary(weir_channel *channel, const struct weir_unary_reques
   if (error != WEIR_OK) {
     return error;
   }
-  if (known.method == NULL || known.message == NULL ||
+  if (reply->size < sizeof *reply || known.method == NULL || known.message == NULL ||
       (known.n_metadata > 0 && known.metadata == NULL)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
+  weir__channel_ref(channel); /* the application may destroy it meanwhile */
   weir_completion_queue *queue = weir__channel_take_queue(channel);
-  if (queue == NULL) {
-    return WEIR_ERROR_NO_MEMORY;
+  error = WEIR_ERROR_NO_MEMORY;
+  if (queue != NULL) {
+    error = make_call(channel, &known, queue, reply);
+    weir__channel_give_queue(channel, queue);
   }
-  error = make_call(channel, &known, queue, reply);
-  weir__channel_give_queue(channel, queue);
+  weir_channel_destroy(channel);
   if (error != WEIR_OK) {
     weir_unary_reply_fini(reply);
   }
@@ -102,5 +104,8 @@ void weir_unary_reply_fini(struct weir_unary_reply *reply) {
   if (reply->call != NULL) {
     weir_call_unref(reply->call);
   }
-  *reply = (struct weir_unary_reply)WEIR_UNARY_REPLY_INIT;
+  size_t size = reply->size; /* what the program has memory for */
+  memset(reply, 0, size < sizeof *reply ? size : sizeof *reply);
+  reply->size = size;
+  reply->report.size = sizeof reply->report;
 }

@@ -610,6 +610,42 @@ static void each_attempt_sends_the_same_bytes_and_metadata(void **state) {
   grpc_slice_unref(metadata.value);
 }
 
+/* The application may compress by itself; the bytes are then marked as such in every attempt. */
+static void each_attempt_sends_what_the_application_compressed_as_such(void **state) {
+  (void)state;
+  static const char hello_gzip[] = {'\x1f', '\x8b', '\x08', '\x00', '\x00', '\x00', '\x00',
+                                    '\x00', '\x02', '\xff', '\xcb', '\x48', '\xcd', '\xc9',
+                                    '\xc9', '\x07', '\x00', '\x86', '\xa6', '\x10', '\x36',
+                                    '\x05', '\x00', '\x00', '\x00'};
+  struct keeper keeper = {.n_kept = 0};
+  char key[] = GRPC_COMPRESSION_CHANNEL_DEFAULT_ALGORITHM;
+  grpc_arg arg;
+  memset(&arg, 0, sizeof arg);
+  arg.type = GRPC_ARG_INTEGER;
+  arg.key = key;
+  arg.value.integer = GRPC_COMPRESS_GZIP;
+  const grpc_channel_args args = {.num_args = 1, .args = &arg};
+  (void)pthread_mutex_init(&keeper.mutex, NULL);
+  weir__test_server *server = weir__test_server_new(keep_and_fail, &keeper, 0);
+  weir_channel *channel = channel_new(&(struct channel_setup){
+      .port = weir__test_server_port(server), .policy = POLICY_RETRY, .args = &args});
+  grpc_slice slice = grpc_slice_from_static_buffer(hello_gzip, sizeof hello_gzip);
+  grpc_byte_buffer *message = grpc_raw_compressed_byte_buffer_create(&slice, 1, GRPC_COMPRESS_GZIP);
+  struct unary unary;
+  unary_run(&unary, channel, &(struct unary_setup){.message = message});
+  assert_int_equal(unary.code, GRPC_STATUS_OK);
+  unary_fini(&unary);
+  weir_channel_destroy(channel);
+  weir__test_server_release(server);
+  assert_int_equal(keeper.n_kept, MESSAGES_MAX);
+  for (size_t i = 0; i < MESSAGES_MAX; i++) {
+    assert_true(message_is(keeper.kept[i], "hello"));
+    grpc_byte_buffer_destroy(keeper.kept[i]);
+  }
+  grpc_byte_buffer_destroy(message);
+  (void)pthread_mutex_destroy(&keeper.mutex);
+}
+
 #define MANY 40
 
 /* Answers with how many entries of ours came; the first attempt fails. */
@@ -704,6 +740,7 @@ int main(void) {
       cmocka_unit_test(a_response_over_the_cores_limit_is_not_retried),
       cmocka_unit_test(a_request_over_the_channels_limit_is_not_retried),
       cmocka_unit_test(each_attempt_sends_the_same_bytes_and_metadata),
+      cmocka_unit_test(each_attempt_sends_what_the_application_compressed_as_such),
       cmocka_unit_test(any_number_of_entries_is_sent_with_each_attempt),
       cmocka_unit_test(a_request_too_large_to_keep_is_sent_once),
       cmocka_unit_test(what_the_application_says_of_attempts_is_overwritten),

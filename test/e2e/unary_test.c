@@ -394,6 +394,33 @@ static void many_threads_share_breaker_and_throttle(void **state) {
   weir__test_server_release(server);
 }
 
+static void answer_later(void *context, const struct weir__test_served *served,
+                         struct weir__test_reply *reply) {
+  (void)context;
+  reply->delay_ns = MS(100);
+  reply->message = grpc_byte_buffer_copy(served->message);
+}
+
+static void *ask_once(void *argument) {
+  struct caller *caller = argument;
+  caller->n_wrong += !ask_blocking(caller, 0);
+  return NULL;
+}
+
+static void a_blocking_call_goes_on_when_its_channel_is_destroyed(void **state) {
+  (void)state;
+  weir__test_server *server = weir__test_server_new(answer_later, NULL, 0);
+  struct caller caller = {.channel = channel_to(weir__test_server_port(server), POLICY_PLAIN)};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, ask_once, &caller), 0);
+  assert_true(weir__test_server_wait_calls(server, 1));
+  weir_channel_destroy(caller.channel);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+
+  assert_int_equal(caller.n_wrong, 0);
+  weir__test_server_release(server);
+}
+
 /* --- other shapes of a unary batch --- */
 
 static void the_order_of_operations_and_the_headers_are_the_callers_choice(void **state) {
@@ -453,6 +480,7 @@ int main(void) {
       cmocka_unit_test(a_refused_request_leaves_the_reply_empty),
       cmocka_unit_test(many_threads_call_over_one_channel),
       cmocka_unit_test(many_threads_share_breaker_and_throttle),
+      cmocka_unit_test(a_blocking_call_goes_on_when_its_channel_is_destroyed),
       cmocka_unit_test(the_order_of_operations_and_the_headers_are_the_callers_choice),
   };
   return cmocka_run_group_tests_name("unary", tests, start_core, stop_core);

@@ -360,11 +360,6 @@ static const struct odd_row odd_rows[] = {
      GRPC_STATUS_INTERNAL,
      WEIR_ORIGIN_TRANSPORT_RESET,
      ALL},
-    {"closed before headers",
-     {{{RAW_CLOSE, NULL, 0}}},
-     GRPC_STATUS_UNAVAILABLE,
-     WEIR_ORIGIN_TRANSPORT_RESET,
-     ALL},
     {"closed after headers",
      {{{RAW_HEADERS, RAW_HEADERS_OK, 0}, {RAW_CLOSE, NULL, 0}}},
      GRPC_STATUS_UNAVAILABLE,
@@ -395,6 +390,24 @@ static void odd_peers_are_classified_and_none_ends_the_process(void **state) {
     weir_channel_destroy(channel);
     raw_peer_release(peer);
   }
+}
+
+/* An attempt may find a connection that is lost already, so not each of them gets to the peer. */
+static void a_connection_lost_before_headers_is_tried_again(void **state) {
+  (void)state;
+  const struct raw_script script = {{{RAW_CLOSE, NULL, 0}}};
+  struct raw_peer *peer = raw_peer_new(RAW_GREET, &script, 1);
+  weir_channel *channel = channel_to(raw_peer_port(peer), POLICY_RETRY_ALL);
+  struct unary unary;
+  unary_run(&unary, channel, NULL);
+  assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(unary.report.attempts[0].origin, WEIR_ORIGIN_TRANSPORT_RESET);
+  assert_int_equal(unary.report.blames, WEIR_BLAME_NETWORK);
+  assert_true(unary.report.n_attempts >= 3);
+  assert_true(raw_peer_n_requests(peer) <= 3);
+  unary_fini(&unary);
+  weir_channel_destroy(channel);
+  raw_peer_release(peer);
 }
 
 #define PREVIOUS "grpc-previous-rpc-attempts"
@@ -459,6 +472,7 @@ int main(void) {
       cmocka_unit_test(a_refused_connection_is_told_by_the_arrays),
       cmocka_unit_test(a_call_cancelled_before_it_was_sent_is_told_by_the_arrays),
       cmocka_unit_test(odd_peers_are_classified_and_none_ends_the_process),
+      cmocka_unit_test(a_connection_lost_before_headers_is_tried_again),
       cmocka_unit_test(what_a_goaway_refused_is_replayed_once_and_not_counted),
       cmocka_unit_test(a_second_goaway_is_an_attempt_as_any_other),
       cmocka_unit_test(a_goaway_that_let_the_stream_through_is_not_replayed),

@@ -147,6 +147,47 @@ static void a_second_receive_under_way_is_refused(void **state) {
   unary_fini(&unary);
 }
 
+/* One batch of five operations, and the metadata by themselves, while the call is under way or after it. */
+static void ask_for_metadata_apart(struct fixture *f, int64_t at_ns) {
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(20), REPLY("bar"), WITH_INITIAL("key", "value")}));
+  struct unary unary;
+  grpc_op ops[MAX_UNARY_OPS];
+  grpc_op metadata_op;
+  unary_init(f, &unary);
+  unary_ops(&unary, ops);
+  size_t n_ops = 0;
+  for (size_t i = 0; i < MAX_UNARY_OPS; i++) {
+    if (ops[i].op == GRPC_OP_RECV_INITIAL_METADATA) {
+      metadata_op = ops[i];
+    } else {
+      ops[n_ops++] = ops[i];
+    }
+  }
+  assert_int_equal(weir_call_start_batch(unary.call, ops, n_ops, &ops, NULL), GRPC_CALL_OK);
+  run_until(f, T0 + at_ns);
+  assert_int_equal(weir_call_start_batch(unary.call, &metadata_op, 1, &metadata_op, NULL),
+                   GRPC_CALL_OK);
+  assert_int_equal(weir_call_start_batch(unary.call, &metadata_op, 1, &metadata_op, NULL),
+                   GRPC_CALL_ERROR_TOO_MANY_OPERATIONS);
+  run_until_idle(f);
+
+  assert_int_equal(f->n_foreign, 2); /* tags that are no unary's */
+  assert_true(f->foreign_success[0] && f->foreign_success[1]);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_int_equal(unary.initial_metadata.count, 1);
+  assert_true(unary_can_see(&unary, "value"));
+  unary_fini(&unary);
+}
+
+static void initial_metadata_may_be_asked_for_apart_while_the_call_is_under_way(void **state) {
+  ask_for_metadata_apart(*state, MS(5));
+}
+
+static void initial_metadata_may_be_asked_for_apart_after_the_end(void **state) {
+  ask_for_metadata_apart(*state, MS(50));
+}
+
 static void a_call_that_could_not_be_started_may_be_started_again(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -284,6 +325,8 @@ int main(void) {
       TEST(a_refused_batch_has_no_side_effect),
       TEST(binary_values_may_hold_anything),
       TEST(a_second_receive_under_way_is_refused),
+      TEST(initial_metadata_may_be_asked_for_apart_while_the_call_is_under_way),
+      TEST(initial_metadata_may_be_asked_for_apart_after_the_end),
       TEST(a_call_that_could_not_be_started_may_be_started_again),
       TEST(the_tag_of_an_empty_batch_comes_back_at_once),
       TEST(an_empty_batch_outlives_its_call),

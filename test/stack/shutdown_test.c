@@ -35,6 +35,7 @@ static void shutdown_ends_backoffs_at_once_with_the_last_real_status(void **stat
     assert_int_equal(unaries[i].status, GRPC_STATUS_UNAVAILABLE);
     assert_true(unary_details_are(&unaries[i], "busy"));
     assert_int_equal(unary_report(&unaries[i]).reason, WEIR_REASON_SHUTDOWN);
+    assert_int_equal(unary_report(&unaries[i]).total_ns, MS(10)); /* the wait included */
     unary_fini(&unaries[i]);
   }
 }
