@@ -1,6 +1,6 @@
-/* The client whose instructions are counted: `client MODE PORT N` makes N unary calls, one after the other, each as one
- * batch. The difference of two N's is what a call costs. MODE: bare; bare_headers, the bare core sending the two headers
- * that weir sends; core_retries; weir.
+/* The client whose instructions are counted: `client MODE PORT N` makes N unary calls, one after
+ * the other, each as one batch. The difference of two N's is what a call costs. MODE: bare;
+ * bare_headers, the bare core sending the two headers that weir sends; core_retries; weir.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>

@@ -1,4 +1,5 @@
-/* The server that the benchmarks call: answers every call with an empty message, until its standard input ends.
+/* The server that the benchmarks call: answers every call with an empty message, until its standard
+ * input ends.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

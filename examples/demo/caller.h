@@ -59,7 +59,8 @@ struct answer {
 void caller_init(struct caller *caller, const struct caller_options *options, int port);
 void caller_fini(struct caller *caller);
 
-/* Asks for an order and waits for the answer. `inbound` NULL = nobody is being served. Any thread. */
+/* Asks for an order and waits for the answer. `inbound` NULL = nobody is being served. Any
+ * thread. */
 void caller_ask(const struct caller *caller, const struct caller_inbound *inbound, const char *id,
                 struct answer *answer_out);
 

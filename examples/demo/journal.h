@@ -31,7 +31,8 @@ struct journal {
 void journal_init(struct journal *journal);
 void journal_fini(struct journal *journal);
 
-/* How many of the records kept hold `text`; with `reference` not NULL: those under that reference only. */
+/* How many of the records kept hold `text`; with `reference` not NULL: those under that reference
+ * only. */
 size_t journal_count(struct journal *journal, const char *text, const char *reference);
 
 #endif /* WEIR_EXAMPLES_DEMO_JOURNAL_H */

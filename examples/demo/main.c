@@ -1,6 +1,8 @@
-/* demo – a chain of services on the real C core, with and without weir: client -> A -> B, over loopback.
+/* demo – a chain of services on the real C core, with and without weir: client -> A -> B, over
+ * loopback.
  *
- * It prints five tables, or with --json one document, and fails when a row is not what doc/demo.md says.
+ * It prints five tables, or with --json one document, and fails when a row is not what doc/demo.md
+ * says.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>

@@ -26,7 +26,8 @@ grpc_byte_buffer *orders_reply_encode(const char *id, const char *state);
 /* The state of an order; false when the message is not one. */
 bool orders_reply_decode(grpc_byte_buffer *message, char state_out[ORDERS_TEXT_SIZE]);
 
-/* A google.rpc.Status, as grpc-status-details-bin holds it. Returns its size, at most `size`; 0 = it does not fit. */
+/* A google.rpc.Status, as grpc-status-details-bin holds it. Returns its size, at most `size`; 0 =
+ * it does not fit. */
 size_t orders_details_encode(grpc_status_code code, const char *text, uint8_t *bytes_out,
                              size_t size);
 

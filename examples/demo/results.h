@@ -1,4 +1,5 @@
-/* results – the demo's tables: rows of what was measured, and whether it is what was to be expected.
+/* results – the demo's tables: rows of what was measured, and whether it is what was to be
+ * expected.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_EXAMPLES_DEMO_RESULTS_H
@@ -18,7 +19,8 @@ struct results {
 void results_init(struct results *results);
 void results_fini(struct results *results);
 
-/* Adds a row, taken over, to a table. One that is not as expected is told on standard error, with what was expected. */
+/* Adds a row, taken over, to a table. One that is not as expected is told on standard error, with
+ * what was expected. */
 void results_add(struct results *results, const char *table, json_t *row, bool as_expected,
                  const char *expected);
 

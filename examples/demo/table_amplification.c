@@ -11,7 +11,8 @@
 #define TIMEOUT_NS (5 * WEIR_SECOND_NS)
 #define LAYERS_MAX 3
 
-/* Who retries in a chain: callers[0] is the client, callers[n_callers - 1] calls the last service. */
+/* Who retries in a chain: callers[0] is the client, callers[n_callers - 1] calls the last
+ * service. */
 struct amplification_case {
   const char *name;
   enum caller_kind callers[LAYERS_MAX];

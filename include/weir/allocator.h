@@ -10,8 +10,8 @@
 extern "C" {
 #endif
 
-/* A source of memory. A pointer to one is borrowed until the last object made with it is gone, so it is best static.
- * Both functions may be called from any thread, at once. */
+/* A source of memory. A pointer to one is borrowed until the last object made with it is gone, so
+ * it is best static. Both functions may be called from any thread, at once. */
 struct weir_allocator {
   size_t size;                                      /* sizeof(struct weir_allocator) */
   void *(*allocate)(void *context, size_t n_bytes); /* aligned as malloc's; NULL = none left */

@@ -42,14 +42,17 @@ struct weir_channel_options {
     .random = NULL                                                                               \
   }
 
-/* Makes a channel, as grpc_channel_create does, with a policy. The core's own retries are switched off on it
- * (grpc.enable_retries 0), and service configs from the resolver too, unless `args` asks for them.
+/* Makes a channel, as grpc_channel_create does, with a policy. The core's own retries are switched
+ * off on it (grpc.enable_retries 0), and service configs from the resolver too, unless `args` asks
+ * for them.
  *
- * Ownership: `creds` and `args` are borrowed for the call, `options` (NULL = the defaults) too, what it points to as its
- *            type says. The result is the caller's until weir_channel_destroy.
+ * Ownership: `creds` and `args` are borrowed for the call, `options` (NULL = the defaults) too,
+ *            what it points to as its type says. The result is the caller's until
+ *            weir_channel_destroy.
  * Threads:   any thread.
- * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what this library lacks.
- *            What the core refuses makes a channel whose calls fail, as the core's does. */
+ * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what
+ *            this library lacks. What the core refuses makes a channel whose calls fail, as the
+ *            core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);
@@ -61,11 +64,12 @@ WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_cred
  * Errors:    none. */
 WEIR_API void weir_channel_destroy(weir_channel *channel);
 
-/* What a call knows beyond the core's arguments; where the core has `reserved`. Start from WEIR_CALL_OPTIONS_INIT. */
+/* What a call knows beyond the core's arguments; where the core has `reserved`. Start from
+ * WEIR_CALL_OPTIONS_INIT. */
 struct weir_call_options {
   size_t size;
-  weir_inbound
-      *inbound; /* the request being served; the call takes a share of its own. NULL = none */
+  /* the request being served; the call takes a share of its own. NULL = none */
+  weir_inbound *inbound;
 };
 
 #define WEIR_CALL_OPTIONS_INIT \
@@ -73,10 +77,12 @@ struct weir_call_options {
 
 /* Makes a call, as grpc_channel_create_call does. Nothing is sent before its first batch.
  *
- * Ownership: `method` and `host` are copied by reference as the core does. `parent_call` (a server's call, or NULL) is
- *            borrowed until the call has ended. The result is the caller's until weir_call_unref.
+ * Ownership: `method` and `host` are copied by reference as the core does. `parent_call` (a
+ *            server's call, or NULL) is borrowed until the call has ended. The result is the
+ *            caller's until weir_call_unref.
  * Threads:   any thread.
- * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what this library lacks. */
+ * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what
+ *            this library lacks. */
 WEIR_API weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                              uint32_t propagation_mask,
                                              weir_completion_queue *completion_queue,
@@ -99,7 +105,8 @@ struct weir_breaker_snapshot {
 
 /* Reads the breaker that calls of a method go through.
  *
- * Ownership: `method` ("/pkg.Service/Method") is borrowed for the call; `snapshot_out` is the caller's.
+ * Ownership: `method` ("/pkg.Service/Method") is borrowed for the call; `snapshot_out` is the
+ *            caller's.
  * Threads:   any thread.
  * Errors:    WEIR_ERROR_UNAVAILABLE the channel has no breaker, or none for that method yet. */
 WEIR_API WEIR_MUST_CHECK enum weir_error

@@ -17,15 +17,16 @@ extern "C" {
 /* A length of time that never ends: no limit. */
 #define WEIR_NO_LIMIT_NS INT64_MAX
 
-/* A monotonic clock. Borrowed until the last object made with it is gone. Any thread may read it. */
+/* A monotonic clock. Borrowed until the last object made with it is gone. Any thread may read
+ * it. */
 struct weir_clock {
   size_t size;                      /* sizeof(struct weir_clock) */
   int64_t (*now_ns)(void *context); /* never goes back; the default is CLOCK_MONOTONIC */
   void *context;
 };
 
-/* A source of uniformly distributed 64-bit values. Borrowed as a clock is. Any thread may ask it, so one that is not
- * per thread synchronises itself. */
+/* A source of uniformly distributed 64-bit values. Borrowed as a clock is. Any thread may ask it,
+ * so one that is not per thread synchronises itself. */
 struct weir_random {
   size_t size; /* sizeof(struct weir_random) */
   uint64_t (*next)(void *context);

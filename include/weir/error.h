@@ -17,8 +17,9 @@ extern "C" {
 enum weir_error {
   WEIR_OK = 0,
   WEIR_ERROR_INVALID_ARGUMENT, /* a value that can't be right, whatever the state */
-  WEIR_ERROR_INVALID_POLICY, /* a policy document that was refused; the diagnostic names the place */
-  WEIR_ERROR_NO_MEMORY,      /* the allocator said no; nothing was changed */
+  /* a policy document that was refused; the diagnostic names the place */
+  WEIR_ERROR_INVALID_POLICY,
+  WEIR_ERROR_NO_MEMORY,   /* the allocator said no; nothing was changed */
   WEIR_ERROR_UNSUPPORTED, /* a newer program asks an older library for something it does not know */
   WEIR_ERROR_UNAVAILABLE  /* the thing exists no more, or is shutting down */
 };
@@ -26,10 +27,11 @@ enum weir_error {
 #define WEIR_DIAGNOSTIC_PATH_SIZE 96
 #define WEIR_DIAGNOSTIC_MESSAGE_SIZE 160
 
-/* Where and why something was refused. The caller's memory; written only on failure, always terminated. */
+/* Where and why something was refused. The caller's memory; written only on failure, always
+ * terminated. */
 struct weir_diagnostic {
-  char path
-      [WEIR_DIAGNOSTIC_PATH_SIZE]; /* the field, e.g. "methodConfig[2].retryPolicy.maxBackoff"; "" = whole */
+  /* the field, e.g. "methodConfig[2].retryPolicy.maxBackoff"; "" = whole */
+  char path[WEIR_DIAGNOSTIC_PATH_SIZE];
   char message[WEIR_DIAGNOSTIC_MESSAGE_SIZE]; /* English, one line */
   uint32_t line;                              /* from 1; 0 = the fault is not one of syntax */
   uint32_t column;                            /* from 1; 0 = as `line` */

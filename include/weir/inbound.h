@@ -16,15 +16,18 @@ extern "C" {
 
 typedef struct weir_inbound weir_inbound;
 
-/* Reads a request that a server has been given: its deadline (the nearer of the core's and weir-budget-us), who owns the
- * retries of the chain (weir-retry-owner, or grpc-previous-rpc-attempts from a caller without weir), and the call whose
- * cancellation reaches the calls made for it.
+/* Reads a request that a server has been given: its deadline (the nearer of the core's and
+ * weir-budget-us), who owns the retries of the chain (weir-retry-owner, or
+ * grpc-previous-rpc-attempts from a caller without weir), and the call whose cancellation reaches
+ * the calls made for it.
  *
- * Malformed headers are read as absent: a forged one can bring the deadline nearer or switch retries off, no more.
+ * Malformed headers are read as absent: a forged one can bring the deadline nearer or switch
+ * retries off, no more.
  *
- * Ownership: `details` and `request_metadata` are borrowed for the call. `server_call` is borrowed until the calls made
- *            with this inbound have been created; it may be NULL. On success `*inbound_out` is the caller's until
- *            weir_inbound_release; calls keep a share of their own. `allocator` NULL = malloc.
+ * Ownership: `details` and `request_metadata` are borrowed for the call. `server_call` is borrowed
+ *            until the calls made with this inbound have been created; it may be NULL. On success
+ *            `*inbound_out` is the caller's until weir_inbound_release; calls keep a share of their
+ *            own. `allocator` NULL = malloc.
  * Threads:   any thread.
  * Errors:    WEIR_ERROR_NO_MEMORY; `*inbound_out` is then NULL. */
 WEIR_API WEIR_MUST_CHECK enum weir_error

@@ -1,8 +1,8 @@
 /* weir/interceptor.h – one layer of the stack that a call goes through.
  *
- * A layer decides, the engine acts: a hook is given facts and the time, and returns a decision. It never reads a clock,
- * arms a timer, starts a batch or allocates, and it never calls another layer: the engine walks the stack.
- * The built-in layers (interceptors/) use exactly this table.
+ * A layer decides, the engine acts: a hook is given facts and the time, and returns a decision. It
+ * never reads a clock, arms a timer, starts a batch or allocates, and it never calls another layer:
+ * the engine walks the stack. The built-in layers (interceptors/) use exactly this table.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_INTERCEPTOR_H
@@ -39,11 +39,12 @@ enum weir_call_shape {
 /* What is known of the request that this process serves while it makes the call. */
 struct weir_inbound_facts {
   int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = it has none */
-  const char *
-      retry_owner; /* the marker to pass on when a layer further out owns retries; NULL = none does */
+  /* the marker to pass on when a layer further out owns retries; NULL = none does */
+  const char *retry_owner;
 };
 
-/* A call's plan: what the layers agree on. The engine fills the facts, layers tighten and decide. */
+/* A call's plan: what the layers agree on. The engine fills the facts, layers tighten and
+ * decide. */
 struct weir_plan {
   /* Facts of the call; layers only read them. */
   const struct weir_method_policy *method;
@@ -54,8 +55,8 @@ struct weir_plan {
   bool replayable;         /* the request can be sent again */
   int64_t started_at_ns;   /* when the first batch was started */
   int64_t attempted_at_ns; /* when the current attempt was */
-  uint32_t
-      n_attempts; /* attempts that count (A6); a replay of what the server never saw does not */
+  /* attempts that count (A6); a replay of what the server never saw does not */
+  uint32_t n_attempts;
 
   /* The budget. Layers may only bring it nearer. */
   int64_t deadline_at_ns;
@@ -82,33 +83,36 @@ enum weir_admission { WEIR_ADMISSION_PROCEED = 0, WEIR_ADMISSION_REFUSE };
 
 enum weir_disposition { WEIR_DISPOSITION_FINISH = 0, WEIR_DISPOSITION_RETRY };
 
-/* One layer. Static and const; one table a kind, any number of instances. A hook left NULL passes through. Hooks of one
- * call never run at once; hooks of different calls do, so what an instance holds is atomic or guarded. */
+/* One layer. Static and const; one table a kind, any number of instances. A hook left NULL passes
+ * through. Hooks of one call never run at once; hooks of different calls do, so what an instance
+ * holds is atomic or guarded. */
 struct weir_interceptor_vtable {
   size_t size;            /* sizeof(struct weir_interceptor_vtable); later versions append */
   const char *name;       /* static; unique in a stack */
   size_t call_state_size; /* bytes of zeroed memory for each call */
 
-  /* Once a call, outermost first. May tighten the plan's deadline; may refuse: the call then ends here, with
-   * plan->refused_as and plan->reason. A layer that refuses is not released. */
+  /* Once a call, outermost first. May tighten the plan's deadline; may refuse: the call then ends
+   * here, with plan->refused_as and plan->reason. A layer that refuses is not released. */
   enum weir_admission (*admit)(weir_interceptor *self, void *call_state,
                                const struct weir_event *event, struct weir_plan *plan);
 
-  /* Whether a further attempt may start at plan->resume_at_ns: asked before the wait for it and again when it is over
-   * (resume_at_ns is then `now`), outermost first. A refusal ends the call with its last outcome; it sets the reason. */
+  /* Whether a further attempt may start at plan->resume_at_ns: asked before the wait for it and
+   * again when it is over (resume_at_ns is then `now`), outermost first. A refusal ends the call
+   * with its last outcome; it sets the reason. */
   enum weir_admission (*resume)(weir_interceptor *self, void *call_state,
                                 const struct weir_event *event, struct weir_plan *plan);
 
   /* When a stream's first response message arrives; at most once a call. */
   void (*progress)(weir_interceptor *self, void *call_state, const struct weir_event *event);
 
-  /* When an attempt has ended (a layer inside the retrying one) or the call has (that layer and those outside it),
-   * innermost first. The answer of a layer that does not retry is FINISH. */
+  /* When an attempt has ended (a layer inside the retrying one) or the call has (that layer and
+   * those outside it), innermost first. The answer of a layer that does not retry is FINISH. */
   enum weir_disposition (*settle)(weir_interceptor *self, void *call_state,
                                   const struct weir_event *event,
                                   const struct weir_outcome *outcome, struct weir_plan *plan);
 
-  /* Exactly once for every call that this layer admitted, settled or not; gives back what admit took. */
+  /* Exactly once for every call that this layer admitted, settled or not; gives back what admit
+   * took. */
   void (*release)(weir_interceptor *self, void *call_state, const struct weir_event *event);
 
   /* Once, when the stack goes away. */

@@ -1,7 +1,7 @@
 /* weir/outcome.h – how an attempt, or a call, ended, classified once.
  *
- * Layers, logs and reports read these fields; nothing after the classifier looks at a status code to guess what a
- * failure means.
+ * Layers, logs and reports read these fields; nothing after the classifier looks at a status code
+ * to guess what a failure means.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_OUTCOME_H
@@ -19,11 +19,13 @@
 extern "C" {
 #endif
 
-/* Who produced a status. Where the core's surface can't tell a peer's answer from the transport's, PEER is said: it is
- * never treated as ours, its text is scrubbed, and it is retried only as the policy says. */
+/* Who produced a status. Where the core's surface can't tell a peer's answer from the transport's,
+ * PEER is said: it is never treated as ours, its text is scrubbed, and it is retried only as the
+ * policy says. */
 enum weir_origin {
-  WEIR_ORIGIN_PEER = 0,          /* the peer's trailers */
-  WEIR_ORIGIN_TRANSPORT_CONNECT, /* no connection: name resolution, refused, unreachable, TLS; persistent */
+  WEIR_ORIGIN_PEER = 0, /* the peer's trailers */
+  /* no connection: name resolution, refused, unreachable, TLS; persistent */
+  WEIR_ORIGIN_TRANSPORT_CONNECT,
   WEIR_ORIGIN_TRANSPORT_RESET, /* lost in flight: a reset stream, a closed connection; transient */
   WEIR_ORIGIN_LOCAL_DEADLINE,  /* this process's clock */
   WEIR_ORIGIN_LOCAL_CANCEL,    /* the application, or the parent that it serves */
@@ -41,7 +43,8 @@ enum weir_deadline_bound {
   WEIR_DEADLINE_BOUND_ATTEMPT   /* the time of one attempt */
 };
 
-/* Whose fault a failure is, seen from the process that made the call. CLIENT is that process itself. */
+/* Whose fault a failure is, seen from the process that made the call. CLIENT is that process
+ * itself. */
 enum weir_blame { WEIR_BLAME_NOBODY = 0, WEIR_BLAME_CLIENT, WEIR_BLAME_SERVER, WEIR_BLAME_NETWORK };
 
 /* What a circuit breaker makes of it. */
@@ -71,10 +74,10 @@ struct weir_outcome {
   enum weir_pushback pushback;
   enum weir_sent_to_peer sent_to_peer;
   bool retryable; /* by nature, before policy: not OK and not made by this process */
-  bool
-      committed; /* the application has, or could have, seen a part of this response (A6, commit) */
-  bool
-      unprocessed; /* the server provably never saw the request, though there was a connection to it */
+  /* the application has, or could have, seen a part of this response (A6, commit) */
+  bool committed;
+  /* the server provably never saw the request, though there was a connection to it */
+  bool unprocessed;
   int64_t pushback_delay_ns; /* with WEIR_PUSHBACK_DELAY */
   int64_t started_at_ns;
   int64_t ended_at_ns;

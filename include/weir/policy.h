@@ -1,7 +1,7 @@
 /* weir/policy.h – the rules of a channel: immutable once made, shared by its calls.
  *
- * A policy comes from a JSON document (a gRPC service config is one as it stands) or from options structs. Both go
- * through the same checks. Durations are nanoseconds.
+ * A policy comes from a JSON document (a gRPC service config is one as it stands) or from options
+ * structs. Both go through the same checks. Durations are nanoseconds.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_POLICY_H
@@ -55,15 +55,16 @@ struct weir_deadline_options {
 #define WEIR_TRANSLATION_DEFAULT (-1)
 #define WEIR_N_STATUS_CODES 17
 
-/* What the caller of a boundary channel sees of a failure. Start from WEIR_TRANSLATION_OPTIONS_INIT. */
+/* What the caller of a boundary channel sees of a failure. Start from
+ * WEIR_TRANSLATION_OPTIONS_INIT. */
 struct weir_translation_options {
   size_t size;
   bool boundary;    /* false: results pass as they are */
   bool message_ref; /* append " [ref …]" to scrubbed messages */
-  int8_t codes
-      [WEIR_N_STATUS_CODES]; /* what each raw code becomes; WEIR_TRANSLATION_DEFAULT = as built in */
-  int8_t
-      deadline_exceeded_as; /* overrides the rule for DEADLINE_EXCEEDED; WEIR_TRANSLATION_DEFAULT = the rule */
+  /* what each raw code becomes; WEIR_TRANSLATION_DEFAULT = as built in */
+  int8_t codes[WEIR_N_STATUS_CODES];
+  /* overrides the rule for DEADLINE_EXCEEDED; WEIR_TRANSLATION_DEFAULT = the rule */
+  int8_t deadline_exceeded_as;
   const char *const *keep_metadata; /* keys of trailing metadata that pass a boundary; copied */
   size_t n_keep_metadata;
 };
@@ -98,8 +99,8 @@ struct weir_breaker_options {
   int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
   uint32_t probes;         /* calls let through while HALF_OPEN */
   int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
-  int64_t
-      deadline_floor_ns; /* a DEADLINE_EXCEEDED counts only if the call had at least this long */
+  /* a DEADLINE_EXCEEDED counts only if the call had at least this long */
+  int64_t deadline_floor_ns;
 };
 
 #define WEIR_BREAKER_OPTIONS_INIT                                                                \
@@ -177,7 +178,8 @@ struct weir_method_options {
     .retry = WEIR_RETRY_POLICY_NONE                                                      \
   }
 
-/* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from WEIR_POLICY_OPTIONS_INIT. */
+/* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from
+ * WEIR_POLICY_OPTIONS_INIT. */
 struct weir_policy_options {
   size_t size;
   const char *name; /* sent as weir-retry-owner; at most 63 of [A-Za-z0-9._-] */
@@ -189,8 +191,8 @@ struct weir_policy_options {
   uint32_t throttle_token_ratio_milli; /* thousandths of a token for each success */
   const struct weir_method_options *methods;
   size_t n_methods;
-  const char *
-      core_service_config; /* handed to the core as it is: load balancing, health checks; NULL = nothing */
+  /* handed to the core as it is: load balancing, health checks; NULL = nothing */
+  const char *core_service_config;
 };
 
 #define WEIR_POLICY_OPTIONS_INIT                                                                  \
@@ -214,11 +216,12 @@ struct weir_method_policy {
 
 /* Makes a policy from options.
  *
- * Ownership: `options` and all it points to are copied. On success `*policy_out` is the caller's until
- *            weir_policy_unref; on failure it is NULL. `allocator` NULL = malloc.
+ * Ownership: `options` and all it points to are copied. On success `*policy_out` is the caller's
+ *            until weir_policy_unref; on failure it is NULL. `allocator` NULL = malloc.
  * Threads:   any thread.
- * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range, or two entries name the same method; `diagnostic`,
- *            if not NULL, says which. WEIR_ERROR_NO_MEMORY. WEIR_ERROR_UNSUPPORTED a struct from a newer header. */
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range, or two entries name the same
+ *            method; `diagnostic`, if not NULL, says which. WEIR_ERROR_NO_MEMORY.
+ *            WEIR_ERROR_UNSUPPORTED a struct from a newer header. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_policy_new(const struct weir_policy_options *options,
                                                          const struct weir_allocator *allocator,
                                                          weir_policy **policy_out,
@@ -230,8 +233,8 @@ enum weir_policy_severity { WEIR_POLICY_REFUSED = 0, WEIR_POLICY_WARNING };
 struct weir_policy_load_options {
   size_t size;
   bool lenient; /* unknown keys are warnings */
-  /* Told of every problem and warning, in the order of the document, before the load returns. The diagnostic is
-   * borrowed for the call. It runs on the loading thread and may call anything. */
+  /* Told of every problem and warning, in the order of the document, before the load returns. The
+   * diagnostic is borrowed for the call. It runs on the loading thread and may call anything. */
   void (*on_problem)(void *context, enum weir_policy_severity severity,
                      const struct weir_diagnostic *problem);
   void *context;
@@ -243,13 +246,15 @@ struct weir_policy_load_options {
     .context = NULL                                                                        \
   }
 
-/* Reads a policy from a JSON document (RFC 8259, strictly). Every problem is told to `options->on_problem`; nothing is
- * applied if there is one.
+/* Reads a policy from a JSON document (RFC 8259, strictly). Every problem is told to
+ * `options->on_problem`; nothing is applied if there is one.
  *
- * Ownership: `json` is borrowed for the call. On success `*policy_out` is the caller's until weir_policy_unref; on
- *            failure it is NULL. `options` NULL = the defaults, `allocator` NULL = malloc.
+ * Ownership: `json` is borrowed for the call. On success `*policy_out` is the caller's until
+ *            weir_policy_unref; on failure it is NULL. `options` NULL = the defaults, `allocator`
+ *            NULL = malloc.
  * Threads:   any thread.
- * Errors:    WEIR_ERROR_INVALID_POLICY; `diagnostic`, if not NULL, tells the first problem. WEIR_ERROR_NO_MEMORY. */
+ * Errors:    WEIR_ERROR_INVALID_POLICY; `diagnostic`, if not NULL, tells the first problem.
+ *            WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_policy_from_json(const char *json, size_t json_size,
                       const struct weir_policy_load_options *options,
@@ -280,11 +285,11 @@ WEIR_API weir_policy *weir_policy_ref(weir_policy *policy);
  * Errors:    none. */
 WEIR_API void weir_policy_unref(weir_policy *policy);
 
-/* Finds what holds for a method: its own entry, else its service's, else the one without a name, else the built-in
- * defaults. The chosen entry is used whole.
+/* Finds what holds for a method: its own entry, else its service's, else the one without a name,
+ * else the built-in defaults. The chosen entry is used whole.
  *
- * Ownership: the result is borrowed until the caller's share of `policy` ends; `path` ("/pkg.Service/Method", not
- *            terminated) is borrowed for the call.
+ * Ownership: the result is borrowed until the caller's share of `policy` ends; `path`
+ *            ("/pkg.Service/Method", not terminated) is borrowed for the call.
  * Threads:   any thread.
  * Errors:    none; a path of another form gets the entry without a name. */
 WEIR_API const struct weir_method_policy *weir_policy_method(const weir_policy *policy,

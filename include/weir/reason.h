@@ -21,12 +21,13 @@ enum weir_reason {
   WEIR_REASON_NOT_RETRYABLE, /* the code is not in the policy's list */
   WEIR_REASON_ATTEMPTS_EXHAUSTED, /* maxAttempts were made */
   WEIR_REASON_NO_RETRY_POLICY,    /* the method has none */
-  WEIR_REASON_NOT_REPLAYABLE, /* the call is not one batch, or its request is larger than replayBytes */
-  WEIR_REASON_DEADLINE,       /* the call's own time was up */
-  WEIR_REASON_CANCELLED,      /* by the application, or by the parent */
-  WEIR_REASON_LIMIT,          /* a size limit of this process */
-  WEIR_REASON_SHUTDOWN,       /* the queue was shut down */
-  WEIR_REASON_NO_MEMORY       /* there was none for another attempt */
+  /* the call is not one batch, or its request is larger than replayBytes */
+  WEIR_REASON_NOT_REPLAYABLE,
+  WEIR_REASON_DEADLINE,  /* the call's own time was up */
+  WEIR_REASON_CANCELLED, /* by the application, or by the parent */
+  WEIR_REASON_LIMIT,     /* a size limit of this process */
+  WEIR_REASON_SHUTDOWN,  /* the queue was shut down */
+  WEIR_REASON_NO_MEMORY  /* there was none for another attempt */
 };
 
 /* Names a reason, e.g. "BREAKER_OPEN".

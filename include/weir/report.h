@@ -1,6 +1,7 @@
 /* weir/report.h – what can be read of a finished call.
  *
- * A report holds numbers, weir's own words and names of this process's policy, never a byte that the peer wrote.
+ * A report holds numbers, weir's own words and names of this process's policy, never a byte that
+ * the peer wrote.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_REPORT_H
@@ -41,8 +42,8 @@ struct weir_call_report {
   enum weir_deadline_bound deadline_bound;
   enum weir_reason reason;
   enum weir_breaker_state breaker_state;
-  uint32_t
-      n_attempts; /* sent to the core, replays of what the server never saw included; 0 = nothing was */
+  /* sent to the core, replays of what the server never saw included; 0 = nothing was */
+  uint32_t n_attempts;
   struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
   int64_t total_ns;
   int64_t next_probe_in_ns;    /* with BREAKER_OPEN: when the breaker will let a probe through */
@@ -57,10 +58,12 @@ struct weir_call_report {
 
 #define WEIR_REPLY_METADATA_MAX 4
 
-/* Says what a service should add to its own reply when it fails because of this call, as trailing metadata for
- * GRPC_OP_SEND_STATUS_FROM_SERVER: grpc-retry-pushback-ms -1 when `do_not_retry` (A6, pushback).
+/* Says what a service should add to its own reply when it fails because of this call, as trailing
+ * metadata for GRPC_OP_SEND_STATUS_FROM_SERVER: grpc-retry-pushback-ms -1 when `do_not_retry` (A6,
+ * pushback).
  *
- * Ownership: the entries' slices are static or inlined: there is nothing to unref. `report` is borrowed for the call.
+ * Ownership: the entries' slices are static or inlined: there is nothing to unref. `report` is
+ *            borrowed for the call.
  * Threads:   any thread.
  * Errors:    none; returns how many entries were written, at most WEIR_REPLY_METADATA_MAX. */
 WEIR_API size_t weir_reply_metadata(const struct weir_call_report *report,

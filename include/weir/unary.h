@@ -52,10 +52,12 @@ struct weir_unary_reply {
 
 /* Makes a unary call and waits for its end.
  *
- * Ownership: `request` is borrowed for the call. What `*reply` holds is the caller's until weir_unary_reply_fini.
+ * Ownership: `request` is borrowed for the call. What `*reply` holds is the caller's until
+ *            weir_unary_reply_fini.
  * Threads:   any number of threads at once; it blocks until the call has ended.
- * Errors:    how the RPC ended is in `reply->code`. WEIR_ERROR_INVALID_ARGUMENT a field is missing, metadata is
- *            illegal, or `*reply` was not initialised. WEIR_ERROR_NO_MEMORY. On an error `*reply` is empty; fini is still allowed. */
+ * Errors:    how the RPC ended is in `reply->code`. WEIR_ERROR_INVALID_ARGUMENT a field is missing,
+ *            metadata is illegal, or `*reply` was not initialised. WEIR_ERROR_NO_MEMORY. On an
+ *            error `*reply` is empty; fini is still allowed. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_unary(weir_channel *channel,
                                                     const struct weir_unary_request *request,
                                                     struct weir_unary_reply *reply);

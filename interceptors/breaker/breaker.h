@@ -7,7 +7,8 @@
  * The state is one atomic word that holds the generation too, so a transition is one
  * compare-and-swap and what was admitted before it can't move the state after it. Results are
  * counted in stripes: a thread has one, on cache lines of its own. `now_ns` comes from the caller
- * and is monotonic; nothing is derived from ticks, so idle hours and jumps of the clock cost nothing.
+ * and is monotonic; nothing is derived from ticks, so idle hours and jumps of the clock cost
+ * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_INTERCEPTORS_BREAKER_BREAKER_H

@@ -6,7 +6,8 @@
 #include <stdbool.h>
 #include <sys/random.h>
 
-/* SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): one word of state, any seed. */
+/* SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, 2014): one word
+ * of state, any seed. */
 #define SPLITMIX_STEP UINT64_C(0x9e3779b97f4a7c15)
 
 struct generator {

@@ -8,7 +8,8 @@
 
 #include <weir/clock.h>
 
-/* `random`, or a generator a thread, seeded by the system and anew after a fork, when it is NULL. */
+/* `random`, or a generator a thread, seeded by the system and anew after a fork, when it is
+ * NULL. */
 const struct weir_random *weir__random_or_default(const struct weir_random *random);
 
 /* Uniform in [0, 1). */

@@ -1,7 +1,8 @@
 /* attempt – one try on the wire, and what came back of it.
  *
- * The core writes to an attempt's own zeroed memory, never to the application's: an attempt that is thrown away leaves no
- * trace, and the capacities of fresh arrays are signals (src/outcome/wire_signals.h).
+ * The core writes to an attempt's own zeroed memory, never to the application's: an attempt that is
+ * thrown away leaves no trace, and the capacities of fresh arrays are signals
+ * (src/outcome/wire_signals.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_ATTEMPT_H

@@ -1,7 +1,8 @@
 /* batch – the operations that an application starts together, checked and sorted by type.
  *
- * The core's own refusals are not free of side effects in 1.51 (a refused batch keeps its slot, and a message before the
- * bad operation has lost its bytes), so what the core would refuse is refused here, first.
+ * The core's own refusals are not free of side effects in 1.51 (a refused batch keeps its slot, and
+ * a message before the bad operation has lost its bytes), so what the core would refuse is refused
+ * here, first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_BATCH_H
@@ -13,8 +14,8 @@
 
 #include <grpc/grpc.h>
 
-/* The operations of a client, and so the slots for batches under way: the core keeps one for each type that may be first
- * in a batch. */
+/* The operations of a client, and so the slots for batches under way: the core keeps one for each
+ * type that may be first in a batch. */
 #define WEIR__N_CLIENT_OPS 6
 
 #define WEIR__OP_BIT(type) ((uint8_t)(1u << (type)))
@@ -34,8 +35,8 @@
    WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))
 
 struct weir__batch {
-  const grpc_op
-      *ops; /* the application's, in its order; borrowed while the batch is being started */
+  /* the application's, in its order; borrowed while the batch is being started */
+  const grpc_op *ops;
   size_t n_ops;
   uint8_t op_types;                     /* WEIR__OP_BIT of each */
   uint8_t slot;                         /* of the first operation, as the core chooses it */

@@ -228,8 +228,8 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
   };
   weir__outcome_classify(&result, &call->outcome);
   if (result.cancelled_by_us && !arrivals->message) {
-    /* The cancellation may have overtaken the headers. No attempt follows in any case, but where one would, the call
-     * ends with the cancellation and not with what the peer said. */
+    /* The cancellation may have overtaken the headers. No attempt follows in any case, but where
+     * one would, the call ends with the cancellation and not with what the peer said. */
     call->outcome.committed = false;
   }
   call->ended_here = arrivals->limit_exceeded;
@@ -255,7 +255,8 @@ bool weir__call_request_too_large(const weir_call *call, const struct weir__batc
 
 /* --- handing over --- */
 
-/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone afterwards. */
+/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone
+ * afterwards. */
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
                           grpc_event *event_out) {
   uint8_t op_types = completion->op_types;
@@ -267,8 +268,9 @@ void weir__call_hand_over(weir_call *call, struct weir__completion *completion, 
   weir__call_release(call);
 }
 
-/* A batch that came after the end of a one-batch call: the core would say that the stream has ended, which is a success,
- * unless something is to be sent, or the call failed without an answer. */
+/* A batch that came after the end of a one-batch call: the core would say that the stream has
+ * ended, which is a success, unless something is to be sent, or the call failed without an
+ * answer. */
 static bool is_end_of_stream(const weir_call *call, const struct weir__completion *completion) {
   const uint8_t sends = WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) |
                         WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |

@@ -1,12 +1,15 @@
 /* call – what the application started, whatever it takes: the engine's object behind weir_call.
  *
- * A call is one block of its queue's slabs: the structure, and the layers' states behind it. Threads:
+ * A call is one block of its queue's slabs: the structure, and the layers' states behind it.
+ * Threads:
  *
- * - What a batch needs is written by the thread that starts it, then by the threads that drain the queue, one after the
- *   other: the core's queue orders them.
- * - `state` is atomic: it decides who starts the first attempt, and tells a canceller whether there is one.
- * - What a canceller and a retry race for (attempt.core while attempts change, the timer) is guarded by the queue's lock.
- *   The path of a call that needs no retry and is not cancelled does not take it.
+ * - What a batch needs is written by the thread that starts it, then by the threads that drain the
+ *   queue, one after the other: the core's queue orders them.
+ * - `state` is atomic: it decides who starts the first attempt, and tells a canceller whether there
+ *   is one.
+ * - What a canceller and a retry race for (attempt.core while attempts change, the timer) is
+ *   guarded by the queue's lock. The path of a call that needs no retry and is not cancelled does
+ *   not take it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_CALL_H
@@ -81,8 +84,8 @@ struct weir_call {
   atomic_uchar progress; /* of the first response message of a stream: an enum weir__progress */
   atomic_bool limit_hit; /* a stream's message was larger than the policy allows */
   bool ended_here; /* the outcome is none of an attempt's: what came back is not for the caller */
-  atomic_uint
-      initial_capacity; /* of a stream's initial metadata once it has come; 0 = it has not */
+  /* of a stream's initial metadata once it has come; 0 = it has not */
+  atomic_uint initial_capacity;
 
   /* What the core's call is made with. */
   grpc_call *parent; /* a reference; NULL = none */
@@ -101,8 +104,8 @@ struct weir_call {
   size_t n_unsettled;          /* layers that have not heard of the outcome */
 
   struct weir__parent_watch *watch; /* NULL = none */
-  struct weir__cancellation
-      *cancellation; /* set before CANCELLED; NULL with it = a plain one, or there was no memory */
+  /* set before CANCELLED; NULL with it = a plain one, or there was no memory */
+  struct weir__cancellation *cancellation;
 
   /* The end. What the caller sees is in the attempt: the response, or weir's words in its place. */
   uint8_t n_records;
@@ -149,7 +152,8 @@ static inline struct weir__completion *weir__call_metadata_completion(weir_call 
   return &call->completions[WEIR__METADATA_SLOT];
 }
 
-/* What the application has cancelled the call with; NULL = it has not, or it gave nothing. Any thread. */
+/* What the application has cancelled the call with; NULL = it has not, or it gave nothing. Any
+ * thread. */
 static inline const struct weir__cancellation *weir__call_cancellation(const weir_call *call) {
   /* acquire: pairs with the canceller's release of CANCELLED */
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
@@ -179,7 +183,8 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
 /* Notes that an attempt is about to be sent. */
 void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
 
-/* What had come of an attempt when its status did. Of a stream, other threads may be handing it out. */
+/* What had come of an attempt when its status did. Of a stream, other threads may be handing it
+ * out. */
 struct weir__arrivals {
   size_t initial_capacity; /* of the array of the initial metadata; 0 = it has not come */
   bool message;            /* at least one */
@@ -192,7 +197,8 @@ void weir__call_classify(weir_call *call, const struct weir__arrivals *arrivals,
 /* Whether the batch's message is larger than the policy lets through. */
 bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch);
 
-/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone afterwards. */
+/* Fills in the event of a batch that is over, and lets the batch go: the call may be gone
+ * afterwards. */
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
                           grpc_event *event_out);
 
@@ -201,12 +207,13 @@ void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *e
 
 /* --- end.c: how a call ends, and what the caller sees of it --- */
 
-/* The call has ended with `call->outcome`: tells the layers that have not heard, frees what they hold, and makes what the
- * caller is to see. Exactly once a call, by the thread that owns its end. Sets ENDED. */
+/* The call has ended with `call->outcome`: tells the layers that have not heard, frees what they
+ * hold, and makes what the caller is to see. Exactly once a call, by the thread that owns its end.
+ * Sets ENDED. */
 void weir__call_end(weir_call *call, const struct weir_event *event);
 
-/* Hands a batch's outputs to the application, and says whether its event is a success. `core_ok`: what the core said, or
- * false for a batch that never got there. */
+/* Hands a batch's outputs to the application, and says whether its event is a success. `core_ok`:
+ * what the core said, or false for a batch that never got there. */
 bool weir__call_hand_out(weir_call *call, uint8_t op_types, bool core_ok);
 
 #endif /* WEIR_SRC_CALL_CALL_H */

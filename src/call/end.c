@@ -9,7 +9,7 @@
 #include "interceptors/translation/translation.h"
 #include "src/call/call.h"
 
-/* --- what the caller sees ---------------------------------------------------------------------------------------- */
+/* --- what the caller sees --- */
 
 /* What weir says of an end that is its own, on a channel that is no boundary. */
 static const char *own_words(const weir_call *call) {
@@ -79,7 +79,8 @@ static void log_failure(const weir_call *call) {
   gpr_free(peer);
 }
 
-/* Leaves only what the policy lets through. The elements belong to the core's call, so dropping one frees nothing. */
+/* Leaves only what the policy lets through. The elements belong to the core's call, so dropping one
+ * frees nothing. */
 static void filter_metadata(const weir_call *call, grpc_metadata_array *array) {
   if (array->count == 0) {
     return;
@@ -109,8 +110,9 @@ static void set_error_string(weir_call *call, const char *text) {
   call->attempt.error_string = gpr_strdup(text);
 }
 
-/* Puts weir's words in the place of everything the peer wrote about its status. The initial metadata and the message may be
- * with another thread that hands them out; hand_out filters those. */
+/* Puts weir's words in the place of everything the peer wrote about its status. The initial
+ * metadata and the message may be with another thread that hands them out; hand_out filters
+ * those. */
 static void scrub_status(weir_call *call, const struct weir_event *event) {
   char message[WEIR__TRANSLATION_MESSAGE_BYTES];
   bool with_reference = call->plan.method->translation->message_ref;
@@ -164,7 +166,7 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
   }
 }
 
-/* --- handing out ------------------------------------------------------------------------------------------------- */
+/* --- handing out --- */
 
 static void move_metadata(grpc_metadata_array *from, grpc_metadata_array *to) {
   if (from->count == 0) {

@@ -4,7 +4,8 @@
 #ifndef WEIR_SRC_CALL_HEADERS_H
 #define WEIR_SRC_CALL_HEADERS_H
 
-/* What is left of the call's time, in microseconds; grpc-timeout is rounded up, and reused while 3 % off. */
+/* What is left of the call's time, in microseconds; grpc-timeout is rounded up, and reused while 3
+ * % off. */
 #define WEIR__HEADER_BUDGET "weir-budget-us"
 
 /* The policy of the layer that owns the retries of this chain of calls. */

@@ -22,7 +22,8 @@ static const grpc_slice *find(const grpc_metadata_array *metadata, const char *k
   return NULL;
 }
 
-/* When the caller's budget is used up; WEIR_NO_DEADLINE when it says none, or nothing that can be read. */
+/* When the caller's budget is used up; WEIR_NO_DEADLINE when it says none, or nothing that can be
+ * read. */
 static int64_t budget_deadline(const grpc_metadata_array *metadata, int64_t now_ns) {
   const grpc_slice *value = find(metadata, WEIR__HEADER_BUDGET);
   uint64_t budget_us = 0;
@@ -47,8 +48,8 @@ static bool is_owner_name(const char *text, size_t size) {
   return size > 0 && size < WEIR__RETRY_OWNER_BYTES;
 }
 
-/* Whether a layer further out owns the retries, and under which name to pass that on. A marker that can't be a name still
- * marks: whoever sent it wants no retries here. */
+/* Whether a layer further out owns the retries, and under which name to pass that on. A marker that
+ * can't be a name still marks: whoever sent it wants no retries here. */
 static void read_retry_owner(weir_inbound *inbound, const grpc_metadata_array *metadata) {
   const grpc_slice *owner = find(metadata, WEIR__HEADER_RETRY_OWNER);
   if (owner == NULL && find(metadata, WEIR__HEADER_PREVIOUS_ATTEMPTS) == NULL) {

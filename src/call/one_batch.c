@@ -59,7 +59,8 @@ struct weir__completion *weir__one_batch_completion(weir_call *call) {
   return NULL;
 }
 
-/* Whether the call may go on: it was not cancelled, and its queue is not shut down. If not, says what it ends with. */
+/* Whether the call may go on: it was not cancelled, and its queue is not shut down. If not, says
+ * what it ends with. */
 static bool may_go_on_locked(weir_call *call, int64_t now_ns) {
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
   if ((state & (WEIR__CALL_CANCELLED | WEIR__CALL_PARENT_CANCELLED)) != 0) {
@@ -74,7 +75,8 @@ static bool may_go_on_locked(weir_call *call, int64_t now_ns) {
   return true;
 }
 
-/* Sends the request once more. False: the call has to end with call->outcome. After true the call may be over. */
+/* Sends the request once more. False: the call has to end with call->outcome. After true the call
+ * may be over. */
 static bool attempt_again(weir_call *call, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   struct weir__attempt last =
@@ -117,7 +119,8 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
   return false;
 }
 
-/* A layer wants another attempt at plan.resume_at_ns. False: the call has to end with call->outcome. */
+/* A layer wants another attempt at plan.resume_at_ns. False: the call has to end with
+ * call->outcome. */
 static bool retry_schedule(weir_call *call, const struct weir_event *event) {
   if (weir__stack_resume(&call->environment->stack, call->layer_states, event, &call->plan) ==
       WEIR_ADMISSION_REFUSE) {

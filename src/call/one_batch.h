@@ -12,7 +12,8 @@
 
 extern const struct weir__completion_ops weir__one_batch_ops;
 
-/* Sends the call's request on attempt.core, with `message`. The event may come before it returns. */
+/* Sends the call's request on attempt.core, with `message`. The event may come before it
+ * returns. */
 grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns,
                                      struct weir__completion *completion);
 

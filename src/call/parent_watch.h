@@ -1,8 +1,10 @@
-/* parent_watch – hears that the request being served was cancelled while a call made for it waits for a retry.
+/* parent_watch – hears that the request being served was cancelled while a call made for it waits
+ * for a retry.
  *
- * During a backoff no attempt is under way that the parent's cancellation could reach. So a call that is never sent is made
- * under the same parent, and only its status is asked for: it comes when the parent is cancelled. One is made at the first
- * backoff of a call that has a parent, and serves all of them.
+ * During a backoff no attempt is under way that the parent's cancellation could reach. So a call
+ * that is never sent is made under the same parent, and only its status is asked for: it comes when
+ * the parent is cancelled. One is made at the first backoff of a call that has a parent, and serves
+ * all of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_PARENT_WATCH_H
@@ -12,8 +14,9 @@
 
 struct weir__parent_watch;
 
-/* Watches for `call`, which has a parent, unless it does already. Without memory the parent's cancellation reaches the call
- * when its backoff is over. So it does on a pluck queue, where nobody waits for the watch's own tag. */
+/* Watches for `call`, which has a parent, unless it does already. Without memory the parent's
+ * cancellation reaches the call when its backoff is over. So it does on a pluck queue, where nobody
+ * waits for the watch's own tag. */
 void weir__parent_watch_start(weir_call *call);
 
 /* The call has ended. The watch still holds a share of it until its event has come. */

@@ -5,7 +5,8 @@
 
 #define NS_PER_US 1000
 
-/* Another call may go better: the failure is the server's or the network's, and nothing says that it will stay. */
+/* Another call may go better: the failure is the server's or the network's, and nothing says that
+ * it will stay. */
 static bool caller_may_retry(const weir_call *call) {
   return weir_outcome_is_retryable(&call->outcome) &&
          weir_outcome_blames_downstream(&call->outcome) && !call->plan.do_not_retry;

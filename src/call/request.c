@@ -65,8 +65,9 @@ void weir__request_fini(struct weir__request *request, const struct weir_allocat
   request->kept = false;
 }
 
-/* Whether weir says this itself, so that what the application wrote must not stand beside it. The application's mark of a
- * retry owner stays when weir has none to send: it passes one on by hand. */
+/* Whether weir says this itself, so that what the application wrote must not stand beside it. The
+ * application's mark of a retry owner stays when weir has none to send: it passes one on by
+ * hand. */
 static bool is_replaced(const grpc_slice *key, const struct weir__request_headers *headers) {
   size_t size = GRPC_SLICE_LENGTH(*key);
   const char *name = (const char *)GRPC_SLICE_START_PTR(*key);

@@ -1,7 +1,8 @@
 /* request – what an attempt sends, and what is kept to send it again.
  *
- * The application's memory stays valid until its tag has come back, so metadata is not copied. A message is emptied by
- * the core when it is sent, so references to its slices (no bytes) are taken before.
+ * The application's memory stays valid until its tag has come back, so metadata is not copied. A
+ * message is emptied by the core when it is sent, so references to its slices (no bytes) are taken
+ * before.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_REQUEST_H
@@ -41,11 +42,13 @@ void weir__request_init(struct weir__request *request, const struct weir__batch 
 
 size_t weir__request_message_bytes(const struct weir__request *request);
 
-/* Takes references for a replay, if the message is not larger than `max_bytes` and there is memory; sets `kept`. */
+/* Takes references for a replay, if the message is not larger than `max_bytes` and there is memory;
+ * sets `kept`. */
 void weir__request_keep(struct weir__request *request, size_t max_bytes,
                         const struct weir_allocator *allocator);
 
-/* A message for a replay; to be destroyed once it was started. NULL when there is no memory or nothing was kept. */
+/* A message for a replay; to be destroyed once it was started. NULL when there is no memory or
+ * nothing was kept. */
 grpc_byte_buffer *weir__request_replay_message(const struct weir__request *request);
 
 void weir__request_fini(struct weir__request *request, const struct weir_allocator *allocator);
@@ -60,7 +63,8 @@ struct weir__request_headers {
 /* Entries that are merged without allocating. */
 #define WEIR__INLINE_METADATA 24
 
-/* The application's metadata and weir's, in one array for the core, which takes references while a batch is started. */
+/* The application's metadata and weir's, in one array for the core, which takes references while a
+ * batch is started. */
 struct weir__merged_metadata {
   grpc_metadata *entries; /* `inline_entries`, or allocated */
   size_t count;
@@ -75,7 +79,8 @@ weir__merged_metadata_init(struct weir__merged_metadata *merged, const grpc_meta
 void weir__merged_metadata_fini(struct weir__merged_metadata *merged,
                                 const struct weir_allocator *allocator);
 
-/* The flags of initial metadata with the policy's waitForReady, unless the application set its own. */
+/* The flags of initial metadata with the policy's waitForReady, unless the application set its
+ * own. */
 uint32_t weir__request_metadata_flags(uint32_t flags, enum weir_wait_for_ready policy);
 
 #endif /* WEIR_SRC_CALL_REQUEST_H */

@@ -10,7 +10,8 @@
 
 /* --- empty batches --- */
 
-/* Its tag comes back at once, whatever the call does. In a block of its own, since any number may be under way. */
+/* Its tag comes back at once, whatever the call does. In a block of its own, since any number may
+ * be under way. */
 struct empty_batch {
   struct weir__completion completion;
   weir_call *call;
@@ -118,7 +119,8 @@ static void abandon(weir_call *call, const struct weir__batch *batch) {
   atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed); /* the caller's share stays */
 }
 
-/* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with call->outcome. */
+/* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with
+ * call->outcome. */
 static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *batch,
                                      const struct weir_event *event, bool *refused_out) {
   const struct weir__stack *stack = &call->environment->stack;
@@ -150,7 +152,8 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   *refused_out = false;
   call->attempt.core = weir__call_create_core(call);
   weir__call_begin_attempt(call, event->now_ns);
-  /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's call. */
+  /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's
+   * call. */
   unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_acq_rel);
   grpc_call *core = call->attempt.core;
   if ((state & WEIR__CALL_CANCELLED) != 0) {
@@ -205,8 +208,8 @@ static grpc_call_error start_first(weir_call *call, const struct weir__batch *ba
   return error;
 }
 
-/* A batch beside, or after, a one-batch call. While that is under way, only the initial metadata can be left to ask for:
- * they come with its end. */
+/* A batch beside, or after, a one-batch call. While that is under way, only the initial metadata
+ * can be left to ask for: they come with its end. */
 static void start_beside_one_batch(weir_call *call, const struct weir__batch *batch) {
   unsigned state = WEIR__CALL_ENDED;
   if (batch->recv_initial_metadata != NULL) {
@@ -243,8 +246,8 @@ static grpc_call_error start_further(weir_call *call, const struct weir__batch *
   return error;
 }
 
-/* True: the calling thread starts the first batch. False: another has. Two threads meet here when one only sends and one
- * only receives; the second waits for the few steps of the first. */
+/* True: the calling thread starts the first batch. False: another has. Two threads meet here when
+ * one only sends and one only receives; the second waits for the few steps of the first. */
 static bool take_first(weir_call *call) {
   for (;;) {
     unsigned state =

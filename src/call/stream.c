@@ -35,8 +35,8 @@ static bool stream_on_message(weir_call *call) {
   return true;
 }
 
-/* Waits until no other thread tells the layers of the first message: hooks of one call never run at once. Says whether
- * there was one. */
+/* Waits until no other thread tells the layers of the first message: hooks of one call never run at
+ * once. Says whether there was one. */
 static bool stream_finish_progress(weir_call *call) {
   unsigned char progress = WEIR__PROGRESS_NONE;
   if (atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE)) {

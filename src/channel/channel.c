@@ -17,10 +17,11 @@
 #include "src/time/clock.h"
 #include "src/time/instant.h"
 
-/* A slab that holds three calls: a blocking queue has one under way, and its predecessors' replies. */
+/* A slab that holds three calls: a blocking queue has one under way, and its predecessors'
+ * replies. */
 #define BLOCKING_SLAB_BYTES 4096
 
-/* --- the core's channel ------------------------------------------------------------------------------------------ */
+/* --- the core's channel --- */
 
 /* What weir adds to the application's arguments, at most. */
 #define MAX_OWN_ARGS 3
@@ -55,8 +56,8 @@ static grpc_arg string_arg(const char *key, const char *value) {
   return arg;
 }
 
-/* Retries are weir's: with the core's on, attempts multiply, grpc-previous-rpc-attempts is removed, and a peer that ends a
- * stream without grpc-status aborts the process (1.51.1). */
+/* Retries are weir's: with the core's on, attempts multiply, grpc-previous-rpc-attempts is removed,
+ * and a peer that ends a stream without grpc-status aborts the process (1.51.1). */
 static grpc_channel *core_channel_create(const char *target, grpc_channel_credentials *creds,
                                          const grpc_channel_args *args, const weir_policy *policy,
                                          const struct weir_allocator *allocator) {
@@ -85,7 +86,7 @@ static grpc_channel *core_channel_create(const char *target, grpc_channel_creden
   return channel;
 }
 
-/* --- life -------------------------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 void weir__environment_unref(struct weir__environment *environment) {
   /* acq_rel: what the others did with it comes before its end */
@@ -196,7 +197,7 @@ void weir_channel_destroy(weir_channel *channel) {
   weir__environment_unref(environment);
 }
 
-/* --- queues for blocking calls ----------------------------------------------------------------------------------- */
+/* --- queues for blocking calls --- */
 
 weir_completion_queue *weir__channel_take_queue(weir_channel *channel) {
   for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
@@ -224,7 +225,7 @@ void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queu
   queue_end(queue);
 }
 
-/* --- calls ------------------------------------------------------------------------------------------------------- */
+/* --- calls --- */
 
 weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                     uint32_t propagation_mask,

@@ -21,8 +21,8 @@ struct weir_channel {
   _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
 };
 
-/* Makes a channel over `core`, which is taken over on success. `options` is complete (not NULL). NULL when there is no
- * memory. */
+/* Makes a channel over `core`, which is taken over on success. `options` is complete (not NULL).
+ * NULL when there is no memory. */
 weir_channel *weir__channel_new(grpc_channel *core, const char *target,
                                 const struct weir__transport *transport,
                                 const struct weir_channel_options *options);
@@ -30,7 +30,8 @@ weir_channel *weir__channel_new(grpc_channel *core, const char *target,
 /* A share of the channel for a blocking call, which may outlast the application's. */
 void weir__channel_ref(weir_channel *channel);
 
-/* A queue that the caller, who has a share, has for itself until it gives it back, empty. NULL when there is no memory. */
+/* A queue that the caller, who has a share, has for itself until it gives it back, empty. NULL when
+ * there is no memory. */
 weir_completion_queue *weir__channel_take_queue(weir_channel *channel);
 void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue);
 

@@ -11,8 +11,8 @@
 /* The longest line, its end included; longer texts are cut, on a character's boundary. */
 #define WEIR__JSON_LOG_LINE_BYTES 4096
 
-/* Writes a record as one terminated line with a newline; returns its length without the terminator. Bytes that are not UTF-8
- * are written as U+FFFD. */
+/* Writes a record as one terminated line with a newline; returns its length without the terminator.
+ * Bytes that are not UTF-8 are written as U+FFFD. */
 size_t weir__json_log_format(const struct weir_log_record *record,
                              char line_out[WEIR__JSON_LOG_LINE_BYTES]);
 

@@ -120,8 +120,9 @@ static enum weir_origin origin_without_trailers(const struct weir__wire_result *
   }
   if (code == GRPC_STATUS_CANCELLED && result->has_parent &&
       result->signals.initial_capacity == 0) {
-    /* The parent's: nothing had come. Once something has, a peer's reset with CANCEL looks the same as the parent's
-     * cancellation; whose parent is gone reads no answer, so it is taken for the peer's. */
+    /* The parent's: nothing had come. Once something has, a peer's reset with CANCEL looks the same
+     * as the parent's cancellation; whose parent is gone reads no answer, so it is taken for the
+     * peer's. */
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   if (code == GRPC_STATUS_RESOURCE_EXHAUSTED) {

@@ -35,8 +35,8 @@ struct weir__wire_result {
 void weir__outcome_classify(const struct weir__wire_result *result,
                             struct weir_outcome *outcome_out);
 
-/* The short way for an attempt that succeeded, which needs no signals: false when it did not, and `*outcome_out` is then
- * unchanged. */
+/* The short way for an attempt that succeeded, which needs no signals: false when it did not, and
+ * `*outcome_out` is then unchanged. */
 bool weir__outcome_classify_success(int status, bool got_message, int64_t started_at_ns,
                                     int64_t ended_at_ns, struct weir_outcome *outcome_out);
 

@@ -48,8 +48,8 @@ void *weir__walk_allocate(struct weir__walk *walk, size_t size) {
   return memory;
 }
 
-/* upb_Map_New does not look whether its table could be allocated, so there has to be room for it. Blocks of an arena
- * grow, so few are enough. */
+/* upb_Map_New does not look whether its table could be allocated, so there has to be room for it.
+ * Blocks of an arena grow, so few are enough. */
 static void reserve_map(struct weir__walk *walk) {
   enum { MAP_BYTES = 1024 };
   while (!walk->out_of_memory && _upb_ArenaHas(walk->document->arena) < MAP_BYTES) {
@@ -108,7 +108,8 @@ static void tell_duplicate(struct weir__walk *walk, uint32_t key, const struct w
   weir__problems_add(walk->problems, WEIR_POLICY_REFUSED, &problem);
 }
 
-/* In a value that is not read. The path is that of the value, since nothing is known of what it holds. */
+/* In a value that is not read. The path is that of the value, since nothing is known of what it
+ * holds. */
 static void tell_duplicates_inside(struct weir__walk *walk, uint32_t index,
                                    const struct weir__path *path) {
   for (uint32_t i = index; i < weir__json_next(walk->json, index); i++) {
@@ -328,7 +329,8 @@ static bool read_duration(struct weir__walk *walk, const upb_FieldDef *field, ui
 
 /* ---- values of any type ---- */
 
-/* A message of the schema, a duration, or an object that is only passed on: that one stays out of the message. */
+/* A message of the schema, a duration, or an object that is only passed on: that one stays out of
+ * the message. */
 static bool read_submessage(struct weir__walk *walk, const upb_FieldDef *field, uint32_t index,
                             const struct weir__path *path, upb_MessageValue *value_out) {
   const upb_MessageDef *def = upb_FieldDef_MessageSubDef(field);

@@ -1,7 +1,7 @@
 /* document – a policy document, read into the message that policy.proto defines.
  *
- * The schema is the only list of keys and types: upb's reflection leads the reading. What no schema can say, ranges and
- * what goes together, is in document_rules.c.
+ * The schema is the only list of keys and types: upb's reflection leads the reading. What no schema
+ * can say, ranges and what goes together, is in document_rules.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_POLICY_DOCUMENT_H
@@ -30,12 +30,13 @@ struct weir__document {
   upb_Arena *arena;
   upb_DefPool *schema;
   weir_v1_Policy *policy;
-  const char
-      *core_service_config; /* what is only passed on, as the core wants it; NULL = nothing */
+  /* what is only passed on, as the core wants it; NULL = nothing */
+  const char *core_service_config;
 };
 
-/* Reads a document and tells all its problems; weir__document_fini ends it, also after a failure. `document` stays where
- * it is until then. WEIR_ERROR_INVALID_POLICY: there were problems. WEIR_ERROR_NO_MEMORY. */
+/* Reads a document and tells all its problems; weir__document_fini ends it, also after a failure.
+ * `document` stays where it is until then. WEIR_ERROR_INVALID_POLICY: there were problems.
+ * WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__document_init(struct weir__document *document,
                                                     const char *text, size_t size,
                                                     const struct weir_allocator *allocator,

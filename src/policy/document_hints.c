@@ -47,7 +47,8 @@ static size_t min_of(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
-/* How many letters must be changed, put in or taken out (Levenshtein), case aside. Neither is longer than WORD_SIZE. */
+/* How many letters must be changed, put in or taken out (Levenshtein), case aside. Neither is
+ * longer than WORD_SIZE. */
 static size_t distance(const char *a, size_t a_size, const char *b, size_t b_size) {
   size_t row[WORD_SIZE + 1];
   for (size_t j = 0; j <= b_size; j++) {
@@ -93,8 +94,8 @@ static bool is_ours(const upb_FieldDef *field) {
              kUpb_WellKnown_Unspecified;
 }
 
-/* Looks for a message with this key, and remembers in `trail` by which fields it is reached. Returns their number, or
- * SIZE_MAX. */
+/* Looks for a message with this key, and remembers in `trail` by which fields it is reached.
+ * Returns their number, or SIZE_MAX. */
 static size_t find_elsewhere(const upb_MessageDef *def, const upb_MessageDef *not_in,
                              struct weir__json_text key, const upb_FieldDef **trail, size_t depth) {
   if (def != not_in && upb_MessageDef_FindByJsonNameWithSize(def, key.text, key.size) != NULL) {

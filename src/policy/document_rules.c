@@ -13,7 +13,8 @@
 #include "src/policy/policy.h"
 #include "src/policy/policy_options.h"
 
-/* A token ratio beyond this fills any bucket at once (A6: maxTokens is at most 1000), so it is taken as this. */
+/* A token ratio beyond this fills any bucket at once (A6: maxTokens is at most 1000), so it is
+ * taken as this. */
 #define MAX_RATIO_MILLI ((uint64_t)1000 * WEIR__TOKEN_MILLI)
 #define RATIO_PLACES 3
 
@@ -265,7 +266,8 @@ static void check_retry_policy(struct weir__walk *walk, const struct weir__objec
 
 /* ---- the throttle ---- */
 
-/* Thousandths are cut from the text, which "0.29" is exact in, and put into the message as the nearest double to them. */
+/* Thousandths are cut from the text, which "0.29" is exact in, and put into the message as the
+ * nearest double to them. */
 static void check_retry_throttling(struct weir__walk *walk, const struct weir__object *object) {
   struct weir__json_number ratio;
   uint64_t milli = 0;
@@ -312,8 +314,8 @@ static void check_deadline(struct weir__walk *walk, const struct weir__object *o
       "above deadline.maxStreamTimeout, and clamped to it");
 }
 
-/* The layer knows what it can be run with. It names one fault at a time; each is told, and its field made the default
- * again, until it is content. */
+/* The layer knows what it can be run with. It names one fault at a time; each is told, and its
+ * field made the default again, until it is content. */
 static void check_breaker(struct weir__walk *walk, const struct weir__object *object) {
   struct weir_breaker_options options;
   struct weir_diagnostic fault;
@@ -472,7 +474,8 @@ static uint32_t find_value(const struct weir__walk *walk, uint32_t object,
   return 0;
 }
 
-/* The ceiling may stand behind the timeouts that it bounds. Should it be wrong, the walk will say so. */
+/* The ceiling may stand behind the timeouts that it bounds. Should it be wrong, the walk will say
+ * so. */
 static int64_t find_max_timeout_ns(const struct weir__walk *walk) {
   const struct weir_deadline_options defaults = WEIR_DEADLINE_OPTIONS_INIT;
   struct weir__duration duration;

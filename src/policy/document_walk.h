@@ -65,7 +65,8 @@ struct weir__object {
   const upb_MessageDef *def;
   upb_Message *message;
   const struct weir__path *path;
-  /* By the index of the field: the value in the document, 0 = none, or null; and whether it was right. */
+  /* By the index of the field: the value in the document, 0 = none, or null; and whether it was
+   * right. */
   uint32_t given[WEIR__DOCUMENT_MAX_FIELDS];
   bool valid[WEIR__DOCUMENT_MAX_FIELDS];
 };
@@ -75,8 +76,8 @@ struct weir__object {
 /* NULL, and walk->out_of_memory, when there is none left. */
 void *weir__walk_allocate(struct weir__walk *walk, size_t size);
 
-/* The value of an object's field in the document, 0 when it has none; `valid_out`, if not NULL, says whether it was
- * right. */
+/* The value of an object's field in the document, 0 when it has none; `valid_out`, if not NULL,
+ * says whether it was right. */
 uint32_t weir__object_given(const struct weir__object *object, const char *field, bool *valid_out);
 
 /* ---- document_rules.c ---- */

@@ -129,8 +129,8 @@ void weir__duration_print(int64_t ns, char text_out[WEIR__DURATION_TEXT_SIZE]) {
   text_out[n + 1] = '\0';
 }
 
-/* `scaled` thousand-millionths of a unit of `factor_ns` nanoseconds, in nanoseconds. False: not a whole number of them,
- * or too many. */
+/* `scaled` thousand-millionths of a unit of `factor_ns` nanoseconds, in nanoseconds. False: not a
+ * whole number of them, or too many. */
 static bool scaled_to_ns(uint64_t scaled, int64_t factor_ns, uint64_t *ns_out) {
   if (factor_ns >= NANOS_PER_SECOND) {
     return !__builtin_mul_overflow(scaled, (uint64_t)(factor_ns / NANOS_PER_SECOND), ns_out);

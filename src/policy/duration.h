@@ -16,7 +16,8 @@ struct weir__duration {
   int32_t nanos; /* of the same sign as the seconds */
 };
 
-/* Digits, a point with up to nine digits perhaps, and an "s"; a sign before it. False: it is none, or out of range. */
+/* Digits, a point with up to nine digits perhaps, and an "s"; a sign before it. False: it is none,
+ * or out of range. */
 bool weir__duration_parse(const char *text, size_t size, struct weir__duration *duration_out);
 
 /* Negative ones too; beyond what nanoseconds can say it is WEIR_NO_LIMIT_NS, or its negative. */
@@ -27,7 +28,8 @@ int64_t weir__duration_to_ns(const struct weir__duration *duration);
 /* "0.5s", for a message. `ns` is not negative. */
 void weir__duration_print(int64_t ns, char text_out[WEIR__DURATION_TEXT_SIZE]);
 
-/* What someone who wrote "500ms", ".5s", "1m" or "5" most likely meant, as a duration. False: it can't be told. */
+/* What someone who wrote "500ms", ".5s", "1m" or "5" most likely meant, as a duration. False: it
+ * can't be told. */
 bool weir__duration_suggest(const char *text, size_t size,
                             char suggestion_out[WEIR__DURATION_TEXT_SIZE]);
 

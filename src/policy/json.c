@@ -212,8 +212,9 @@ static bool read_character(struct reader *reader) {
   return true;
 }
 
-/* Room for the escaped strings of the whole document. Each gets shorter by a byte at least and loses its quotes, so with
- * the length in front it needs one byte more than in the document, where it has four at least. */
+/* Room for the escaped strings of the whole document. Each gets shorter by a byte at least and
+ * loses its quotes, so with the length in front it needs one byte more than in the document, where
+ * it has four at least. */
 static bool ensure_decoded(struct reader *reader) {
   struct weir__json *json = reader->json;
   if (json->decoded == NULL) {
@@ -340,7 +341,8 @@ static bool read_word(struct reader *reader) {
 
 /* ---- what goes wrong between values ---- */
 
-/* For a byte that can't begin what must come next: `expected` unless something better can be said. */
+/* For a byte that can't begin what must come next: `expected` unless something better can be
+ * said. */
 static bool fail_unexpected(struct reader *reader, const char *expected) {
   const char c = peek(reader);
   if (at_end(reader)) {
@@ -546,8 +548,8 @@ static bool read_document(struct reader *reader) {
   return at_end(reader) || fail_unexpected(reader, "the document ends before this");
 }
 
-/* No fewer than the values and keys that a document of these bytes can have: each but the first has one of these in
- * front of it. */
+/* No fewer than the values and keys that a document of these bytes can have: each but the first has
+ * one of these in front of it. */
 static size_t count_values(const char *text, size_t size) {
   size_t n = 1;
   for (size_t i = 0; i < size; i++) {

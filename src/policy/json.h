@@ -1,7 +1,8 @@
 /* json – a document's syntax: RFC 8259, read strictly into a flat tree.
  *
- * Nothing but the grammar is accepted: no comments, trailing commas, byte-order mark or trailing bytes. Numbers keep
- * their text. Keys that occur twice in an object are marked, since who reads the tree can tell where they are.
+ * Nothing but the grammar is accepted: no comments, trailing commas, byte-order mark or trailing
+ * bytes. Numbers keep their text. Keys that occur twice in an object are marked, since who reads
+ * the tree can tell where they are.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_POLICY_JSON_H
@@ -27,7 +28,8 @@ enum weir__json_kind {
   WEIR__JSON_OBJECT
 };
 
-/* A value, or a key. What an array or object holds follows it, an object's keys before their values. */
+/* A value, or a key. What an array or object holds follows it, an object's keys before their
+ * values. */
 struct weir__json_value {
   uint32_t begin; /* its place in the document */
   uint32_t end;
@@ -37,7 +39,8 @@ struct weir__json_value {
   bool duplicate; /* a key that its object has had before */
 };
 
-/* A document. Its values refer to `text`, which is borrowed until weir__json_fini. The root is at index 0. */
+/* A document. Its values refer to `text`, which is borrowed until weir__json_fini. The root is at
+ * index 0. */
 struct weir__json {
   const struct weir_allocator *allocator;
   const char *text;
@@ -55,8 +58,8 @@ struct weir__json_text {
   size_t size;
 };
 
-/* Reads a document; weir__json_fini ends it, also after a failure. WEIR_ERROR_INVALID_POLICY: `fault_out` says what is
- * wrong and where; only then is it written. WEIR_ERROR_NO_MEMORY. */
+/* Reads a document; weir__json_fini ends it, also after a failure. WEIR_ERROR_INVALID_POLICY:
+ * `fault_out` says what is wrong and where; only then is it written. WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__json_init(struct weir__json *json, const char *text,
                                                 size_t size, const struct weir_allocator *allocator,
                                                 struct weir_diagnostic *fault_out);
@@ -73,7 +76,8 @@ struct weir__json_place {
 #define WEIR__JSON_PLACE_INIT \
   { .at = 0, .line = 1, .column = 1 }
 
-/* Moves `place` to `to`; what lies between is read once more, so places are best asked for in order. */
+/* Moves `place` to `to`; what lies between is read once more, so places are best asked for in
+ * order. */
 void weir__json_place_move(const char *text, struct weir__json_place *place, size_t to);
 
 /* The index of what follows a value and all that it holds. */

@@ -8,7 +8,8 @@
 /* Exponents beyond this are taken as this: the documents that carry them are not that long. */
 #define EXPONENT_LIMIT INT64_C(1000000000)
 
-/* What strtod is given. A double is told from its neighbours by 17 digits; what follows the 64th can only break a tie. */
+/* What strtod is given. A double is told from its neighbours by 17 digits; what follows the 64th
+ * can only break a tie. */
 #define DIGITS_LIMIT 64
 
 /* Digits of UINT64_MAX. */
@@ -120,7 +121,8 @@ bool weir__json_number_scale(const struct weir__json_number *number, uint32_t pl
 }
 
 double weir__json_number_to_double(const struct weir__json_number *number) {
-  /* Written without a point, which is what a locale could change, strtod reads it the same everywhere. */
+  /* Written without a point, which is what a locale could change, strtod reads it the same
+   * everywhere. */
   char text[DIGITS_LIMIT + 32];
   size_t n = 0;
   if (number->digits_size == 0) {

@@ -21,8 +21,8 @@ struct weir__json_number {
 /* False: `text` is not one number of RFC 8259, all of it. */
 bool weir__json_number_parse(const char *text, size_t size, struct weir__json_number *number_out);
 
-/* The magnitude times 10 to the `places`th, cut to an integer; UINT64_MAX when it is more. Says whether nothing was cut
- * off. */
+/* The magnitude times 10 to the `places`th, cut to an integer; UINT64_MAX when it is more. Says
+ * whether nothing was cut off. */
 bool weir__json_number_scale(const struct weir__json_number *number, uint32_t places,
                              uint64_t *scaled_out);
 

@@ -7,7 +7,8 @@
 /* Odd, and without a pattern: the golden ratio in 64 bits. */
 #define MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
 
-/* Eight bytes a step. The keys are the policy's own, so nothing is lost to someone who can guess it. */
+/* Eight bytes a step. The keys are the policy's own, so nothing is lost to someone who can guess
+ * it. */
 static uint32_t hash_path(const char *path, size_t size) {
   uint64_t hash = size * MULTIPLIER;
   uint64_t word = 0;

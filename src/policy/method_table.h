@@ -1,4 +1,5 @@
-/* method_table – finds an entry by the path of a method, in the same time whatever the number of entries.
+/* method_table – finds an entry by the path of a method, in the same time whatever the number of
+ * entries.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_POLICY_METHOD_TABLE_H
@@ -17,8 +18,8 @@ struct weir__method_slot {
   uint32_t entry;
 };
 
-/* Open addressing; at most half of the slots are taken, so a look-up ends after a few. Paths are "/service/method", and
- * "/service/" for the whole service. */
+/* Open addressing; at most half of the slots are taken, so a look-up ends after a few. Paths are
+ * "/service/method", and "/service/" for the whole service. */
 struct weir__method_table {
   struct weir__method_slot *slots; /* the owner's, zeroed at first */
   uint32_t n_slots;                /* a power of two, or 0 */
@@ -31,8 +32,8 @@ uint32_t weir__method_table_slots(uint32_t n_entries);
 uint32_t weir__method_table_find(const struct weir__method_table *table, const char *path,
                                  size_t path_size);
 
-/* Puts an entry in, unless the path has one: that one is the answer, else WEIR__METHOD_NONE. There must be a free slot.
- * `path` is borrowed until the table is gone. */
+/* Puts an entry in, unless the path has one: that one is the answer, else WEIR__METHOD_NONE. There
+ * must be a free slot. `path` is borrowed until the table is gone. */
 uint32_t weir__method_table_insert(struct weir__method_table *table, const char *path,
                                    uint32_t path_size, uint32_t entry);
 

@@ -247,7 +247,8 @@ static const char *method_fault(const struct weir_method_options *method, const 
 enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts, size_t i,
                                           struct weir_method_options *method_out,
                                           struct weir_diagnostic *diagnostic) {
-  /* The array is the program's, so its elements are as far apart as the program's struct is large. */
+  /* The array is the program's, so its elements are as far apart as the program's struct is
+   * large. */
   const char *first = (const char *)parts->policy.methods;
   size_t stride = 0;
   const char *field = NULL;

@@ -9,7 +9,8 @@
 #include <weir/error.h>
 #include <weir/policy.h>
 
-/* The structs that a weir_policy_options points to, copied: what an older program does not know is the default. */
+/* The structs that a weir_policy_options points to, copied: what an older program does not know is
+ * the default. */
 struct weir__policy_parts {
   struct weir_policy_options policy;
   struct weir_deadline_options deadline;

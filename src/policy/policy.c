@@ -9,7 +9,8 @@
 #include "src/policy/method_table.h"
 #include "src/policy/options_check.h"
 
-/* More methods than this are a mistake of the program; sizes are computed without an overflow below it. */
+/* More methods than this are a mistake of the program; sizes are computed without an overflow below
+ * it. */
 #define MAX_METHODS ((size_t)1 << 24)
 
 struct weir_policy {
@@ -56,7 +57,8 @@ weir_policy *weir__policy_default(void) {
 
 /* ---- one block ---- */
 
-/* What a policy's block holds behind the struct: methods, slots, keys that are kept, and all text. */
+/* What a policy's block holds behind the struct: methods, slots, keys that are kept, and all
+ * text. */
 struct layout {
   size_t n_entries; /* methods and services */
   size_t n_slots;
@@ -258,7 +260,8 @@ void weir_policy_unref(weir_policy *policy) {
   if (policy == NULL || policy->allocator == NULL) {
     return;
   }
-  /* acq_rel: what other threads did with their shares comes before the end, which is in the last one's */
+  /* acq_rel: what other threads did with their shares comes before the end, which is in the last
+   * one's */
   if (atomic_fetch_sub_explicit(&policy->n_shares, 1, memory_order_acq_rel) == 1) {
     weir__free(policy->allocator, policy);
   }

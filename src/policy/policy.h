@@ -9,8 +9,8 @@
 
 #include <weir/policy.h>
 
-/* The built-in defaults, for a channel that was given no policy: no retries, no throttle, all layers as designed. It is
- * static: shares may be taken and given back, and it needs no memory. */
+/* The built-in defaults, for a channel that was given no policy: no retries, no throttle, all
+ * layers as designed. It is static: shares may be taken and given back, and it needs no memory. */
 weir_policy *weir__policy_default(void);
 
 /* What these return is borrowed until the caller's share of `policy` ends. Any thread. */

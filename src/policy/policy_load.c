@@ -67,7 +67,8 @@ static enum weir_error fail_file(struct weir_diagnostic *diagnostic, const char 
   return WEIR_ERROR_UNAVAILABLE;
 }
 
-/* What a file holds, and a byte beyond the limit at most, so that the reader sees that it is too large. */
+/* What a file holds, and a byte beyond the limit at most, so that the reader sees that it is too
+ * large. */
 struct contents {
   const struct weir_allocator *allocator;
   char *text;

@@ -22,7 +22,8 @@ struct weir__policy_options {
   struct weir_retry_options retry;
 };
 
-/* `options` stays where it is, and what it gets lives as long as the document, which had no problems. WEIR_ERROR_NO_MEMORY. */
+/* `options` stays where it is, and what it gets lives as long as the document, which had no
+ * problems. WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__policy_options_init(struct weir__policy_options *options,
                                                           const struct weir__document *document);
 

@@ -22,7 +22,8 @@ int weir__text_cut(const char *text, size_t size, size_t most) {
   return (int)most;
 }
 
-/* Ends a cut text at a whole character, and takes what would break a line or a terminal out of it. */
+/* Ends a cut text at a whole character, and takes what would break a line or a terminal out of
+ * it. */
 static void make_printable(char *text, size_t size, bool cut) {
   size_t length = strlen(text);
   if (cut && length == size - 1) {

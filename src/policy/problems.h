@@ -40,7 +40,8 @@ __attribute__((format(printf, 4, 5))) void weir__problems_tell(struct weir__prob
 /* As text: "methodConfig[2].retryPolicy.maxBackoff". */
 void weir__path_print(const struct weir__path *path, char *out, size_t out_size);
 
-/* At most `most` bytes of `text`, which is UTF-8, without cutting a character: a length for "%.*s". */
+/* At most `most` bytes of `text`, which is UTF-8, without cutting a character: a length for
+ * "%.*s". */
 int weir__text_cut(const char *text, size_t size, size_t most);
 
 #endif /* WEIR_SRC_POLICY_PROBLEMS_H */

@@ -1,7 +1,8 @@
 /* completion – one batch of the application that a queue owes a tag for.
  *
- * Its address is the tag that the core is given. It lives in a block of its queue, and not at its start if the core gets
- * it, so a queue can tell it from any other tag by the address alone: also from that of a call.
+ * Its address is the tag that the core is given. It lives in a block of its queue, and not at its
+ * start if the core gets it, so a queue can tell it from any other tag by the address alone: also
+ * from that of a call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_COMPLETION_H
@@ -16,8 +17,8 @@ struct weir__completion;
 struct weir__pluck_slot;
 
 struct weir__completion_ops {
-  /* The core's event for it, in the thread that drains. True: `event_out` is for the application, now. False: the
-   * batch goes on (a retry). */
+  /* The core's event for it, in the thread that drains. True: `event_out` is for the application,
+   * now. False: the batch goes on (a retry). */
   bool (*on_event)(struct weir__completion *completion, bool ok, grpc_event *event_out);
 
   /* It was put on the ready list, and is about to be handed out. */

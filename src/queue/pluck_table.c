@@ -38,7 +38,7 @@ void weir__pluck_table_fini(struct weir__pluck_table *table) {
   }
 }
 
-/* --- batches ----------------------------------------------------------------------------------- */
+/* --- batches --- */
 
 static bool chunk_try_add(struct weir__pluck_chunk *chunk, struct weir__completion *completion) {
   for (size_t i = 0; i < WEIR__PLUCK_CHUNK_LENGTH; i++) {
@@ -68,7 +68,8 @@ bool weir__pluck_table_add(struct weir__pluck_table *table, struct weir__complet
       if (fresh == NULL) {
         return false;
       }
-      /* Sequentially consistent as the slots are: who is to see a batch in it must see the chunk. */
+      /* Sequentially consistent as the slots are: who is to see a batch in it must see the
+       * chunk. */
       if (atomic_compare_exchange_strong(&chunk->next, &next, fresh)) {
         next = fresh;
       } else {
@@ -80,8 +81,8 @@ bool weir__pluck_table_add(struct weir__pluck_table *table, struct weir__complet
   return true;
 }
 
-/* The slot of a batch with this tag that nobody plucks, and its word; NULL when there is none. The search begins at
- * `*chunk`, `*i`, and leaves them behind what it found. */
+/* The slot of a batch with this tag that nobody plucks, and its word; NULL when there is none. The
+ * search begins at `*chunk`, `*i`, and leaves them behind what it found. */
 static struct weir__pluck_slot *find_unclaimed(struct weir__pluck_chunk **chunk, size_t *i,
                                                const void *app_tag, uint64_t *word_out) {
   for (; *chunk != NULL; *chunk = atomic_load(&(*chunk)->next), *i = 0) {
@@ -97,8 +98,8 @@ static struct weir__pluck_slot *find_unclaimed(struct weir__pluck_chunk **chunk,
   return NULL;
 }
 
-/* Claims the batch that was in the slot when its word was `word`: had another come since, the tag that was read might be
- * that one's, but then the word has changed too. */
+/* Claims the batch that was in the slot when its word was `word`: had another come since, the tag
+ * that was read might be that one's, but then the word has changed too. */
 static bool slot_try_claim(struct weir__pluck_slot *slot, uint64_t word) {
   uint64_t hand = with_state(word, 0);
   while (with_state(word, 0) == hand) {
@@ -180,7 +181,7 @@ void weir__pluck_slot_free(struct weir__pluck_slot *slot) {
   atomic_store(&slot->word, next_hand(atomic_load(&slot->word), WEIR__PLUCK_FREE));
 }
 
-/* --- waiters ----------------------------------------------------------------------------------- */
+/* --- waiters --- */
 
 struct weir__pluck_waiter *weir__pluck_table_wait(struct weir__pluck_table *table, void *tag) {
   for (size_t i = 0; i < WEIR__MAX_PLUCKERS; i++) {

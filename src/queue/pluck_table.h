@@ -1,10 +1,13 @@
-/* pluck_table – which batch a tag that is being plucked belongs to, and who waits for a tag that no batch has yet.
+/* pluck_table – which batch a tag that is being plucked belongs to, and who waits for a tag that no
+ * batch has yet.
  *
- * Without a lock. A slot holds one batch at a time, in one word its state and how often it has changed hands, so a thread
- * that has looked at an earlier batch of the slot cannot claim a later one. Slots live as long as the table.
+ * Without a lock. A slot holds one batch at a time, in one word its state and how often it has
+ * changed hands, so a thread that has looked at an earlier batch of the slot cannot claim a later
+ * one. Slots live as long as the table.
  *
- * A batch and a thread that waits for its tag find each other because each says that it is there before it looks for the
- * other, in one order for all threads (memory_order_seq_cst, the default of the operations here).
+ * A batch and a thread that waits for its tag find each other because each says that it is there
+ * before it looks for the other, in one order for all threads (memory_order_seq_cst, the default of
+ * the operations here).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_PLUCK_TABLE_H
@@ -34,7 +37,8 @@ enum weir__pluck_state {
   WEIR__PLUCK_WAITING,       /* under way, a thread plucks it */
   WEIR__PLUCK_READY,         /* ended without the core, nobody plucks it */
   WEIR__PLUCK_READY_CLAIMED, /* ended without the core before its thread came */
-  WEIR__PLUCK_READY_RUNG, /* ended without the core; a ring with its tag for the core wakes the thread */
+  /* ended without the core; a ring with its tag for the core wakes the thread */
+  WEIR__PLUCK_READY_RUNG,
   WEIR__PLUCK_ABANDONED /* is not to be; a ring wakes the thread, which frees the slot */
 };
 
@@ -59,7 +63,8 @@ enum weir__pluck_waiter_state {
   WEIR__PLUCK_WAITER_FREE = 0,
   WEIR__PLUCK_WAITER_TAKEN, /* its tag is being written */
   WEIR__PLUCK_WAITER_WAITING,
-  WEIR__PLUCK_WAITER_RUNG, /* there is a ring with its tag, which wakes it or another that waits for the tag */
+  /* there is a ring with its tag, which wakes it or another that waits for the tag */
+  WEIR__PLUCK_WAITER_RUNG,
   WEIR__PLUCK_WAITER_OWED,   /* so there is, and the wait is over: the thread looks for it */
   WEIR__PLUCK_WAITER_SETTLED /* the ring of an owed one has been taken */
 };
@@ -77,7 +82,8 @@ void weir__pluck_table_fini(struct weir__pluck_table *table);
 /* Puts a batch into a slot; its app_tag is set. False when there is no memory. */
 bool weir__pluck_table_add(struct weir__pluck_table *table, struct weir__completion *completion);
 
-/* Makes the calling thread the one that plucks a batch with this tag. NULL: there is none that nobody plucks. */
+/* Makes the calling thread the one that plucks a batch with this tag. NULL: there is none that
+ * nobody plucks. */
 struct weir__pluck_slot *weir__pluck_table_claim(struct weir__pluck_table *table,
                                                  const void *app_tag);
 
@@ -89,29 +95,33 @@ enum weir__pluck_state weir__pluck_slot_state(const struct weir__pluck_slot *slo
 /* The batch has ended without the core. True: a thread plucks it, ring. */
 bool weir__pluck_slot_end(struct weir__pluck_slot *slot);
 
-/* The batch is not to be. True: a thread plucks it; ring, then wait for the slot to change hands. */
+/* The batch is not to be. True: a thread plucks it; ring, then wait for the slot to change
+ * hands. */
 bool weir__pluck_slot_abandon(struct weir__pluck_slot *slot);
 
 /* How often the slot has changed hands. */
 uint64_t weir__pluck_slot_hands(const struct weir__pluck_slot *slot);
 
-/* The thread that plucks it goes, and another may come. False: it has ended, or was abandoned, meanwhile. */
+/* The thread that plucks it goes, and another may come. False: it has ended, or was abandoned,
+ * meanwhile. */
 bool weir__pluck_slot_leave(struct weir__pluck_slot *slot);
 
 /* The thread that plucks it takes it out. */
 void weir__pluck_slot_free(struct weir__pluck_slot *slot);
 
-/* Says that the calling thread is about to wait for `tag` in the core. NULL when as many wait as the core allows. */
+/* Says that the calling thread is about to wait for `tag` in the core. NULL when as many wait as
+ * the core allows. */
 struct weir__pluck_waiter *weir__pluck_table_wait(struct weir__pluck_table *table, void *tag);
 
 /* Picks a thread that waits for `tag` and has not been picked. True: ring with the tag. */
 bool weir__pluck_table_pick(struct weir__pluck_table *table, const void *tag);
 
-/* An event with `tag` has come that succeeded, as rings do. True: it is taken for a ring, whose ever, and the calling
- * thread looks for a batch. As many rings are taken as there were. */
+/* An event with `tag` has come that succeeded, as rings do. True: it is taken for a ring, whose
+ * ever, and the calling thread looks for a batch. As many rings are taken as there were. */
 bool weir__pluck_table_settle(struct weir__pluck_table *table, const void *tag);
 
-/* Ends the wait. False: there is a ring with the tag that has not been taken yet; take one, then ask again. */
+/* Ends the wait. False: there is a ring with the tag that has not been taken yet; take one, then
+ * ask again. */
 bool weir__pluck_waiter_end(struct weir__pluck_waiter *waiter);
 
 #endif /* WEIR_SRC_QUEUE_PLUCK_TABLE_H */

@@ -27,19 +27,21 @@ struct weir_completion_queue {
   grpc_cq_completion_type type;
   atomic_size_t n_refs;
 
-  /* What is under way, and one until shutdown is asked for. At zero the core's queue is shut down, for good. */
+  /* What is under way, and one until shutdown is asked for. At zero the core's queue is shut down,
+   * for good. */
   atomic_size_t n_open;
 
-  /* Sleepers in next, and what may wake them. Each side writes its own, then reads the other's (sequentially consistent),
-   * so that not both can miss. */
+  /* Sleepers in next, and what may wake them. Each side writes its own, then reads the other's
+   * (sequentially consistent), so that not both can miss. */
   atomic_size_t n_sleeping;
   atomic_size_t n_ready;
   _Atomic int64_t next_due_at_ns; /* of the timers; WEIR_NO_DEADLINE = none */
   atomic_bool bell_rung;          /* an event with &bell_tag is on its way */
   char bell_tag;
 
-  /* The watch: how many sleepers wake by next_due_at_ns, and above WATCH_EPOCH the count of times it has come nearer. A
-   * thread that leaves next while nobody keeps the watch wakes another sleeper to keep it. */
+  /* The watch: how many sleepers wake by next_due_at_ns, and above WATCH_EPOCH the count of times
+   * it has come nearer. A thread that leaves next while nobody keeps the watch wakes another
+   * sleeper to keep it. */
   _Atomic uint64_t watch;
 
   atomic_uint n_plucking; /* threads in the core's pluck */
@@ -157,7 +159,7 @@ void weir__queue_block_give(weir_completion_queue *queue, void *block) {
   weir__slab_give(&queue->blocks, block);
 }
 
-/* --- what is under way ------------------------------------------------------------------------------------------- */
+/* --- what is under way --- */
 
 static bool queue_hold(weir_completion_queue *queue) {
   size_t n_open = atomic_load_explicit(&queue->n_open, memory_order_relaxed);
@@ -198,7 +200,8 @@ static void queue_wake_one(weir_completion_queue *queue) {
   }
 }
 
-/* Wakes a thread that waits for `tag` in the core, because a batch with it is there to be plucked. */
+/* Wakes a thread that waits for `tag` in the core, because a batch with it is there to be
+ * plucked. */
 static void queue_wake_plucker(weir_completion_queue *queue, void *tag) {
   if (weir__pluck_table_pick(&queue->plucks, tag)) {
     queue_ring(queue, tag);
@@ -226,7 +229,8 @@ static void abandon_plucked(weir_completion_queue *queue, struct weir__completio
   struct weir__pluck_slot *slot = completion->in_queue.pluck_slot;
   uint64_t hands = weir__pluck_slot_hands(slot);
   if (weir__pluck_slot_abandon(slot)) {
-    /* A thread waits for the core's event of it already: it is to be gone before the tag is used again. */
+    /* A thread waits for the core's event of it already: it is to be gone before the tag is used
+     * again. */
     queue_ring(queue, completion);
     while (weir__pluck_slot_hands(slot) == hands) {
       (void)sched_yield();
@@ -268,7 +272,7 @@ void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completio
   queue_let_go(queue);
 }
 
-/* --- timers ------------------------------------------------------------------------------------------------------ */
+/* --- timers --- */
 
 void weir__queue_lock(weir_completion_queue *queue) {
   pthread_mutex_lock(&queue->guarded.lock);
@@ -291,7 +295,8 @@ void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *ti
   weir__timer_heap_add(&queue->guarded.timers, timer);
   publish_next_due_locked(queue);
   if (weir__timer_heap_first(&queue->guarded.timers) == timer) {
-    /* Who keeps the watch now may wake too late. After next_due_at_ns, so that who is counted in this epoch has seen it. */
+    /* Who keeps the watch now may wake too late. After next_due_at_ns, so that who is counted in
+     * this epoch has seen it. */
     uint64_t watch = atomic_load(&queue->watch);
     while (!atomic_compare_exchange_weak(&queue->watch, &watch,
                                          (watch / WATCH_EPOCH + 1) * WATCH_EPOCH)) {
@@ -360,9 +365,10 @@ void weir_completion_queue_shutdown(weir_completion_queue *queue) {
   queue_let_go(queue);
 }
 
-/* --- draining ---------------------------------------------------------------------------------------------------- */
+/* --- draining --- */
 
-/* `deadline` as an instant of a clock: the waits for it are several, and a span would start anew with each. */
+/* `deadline` as an instant of a clock: the waits for it are several, and a span would start anew
+ * with each. */
 static gpr_timespec deadline_fixed(weir_completion_queue *queue, gpr_timespec deadline) {
   if (deadline.clock_type != GPR_TIMESPAN) {
     return deadline;
@@ -371,7 +377,8 @@ static gpr_timespec deadline_fixed(weir_completion_queue *queue, gpr_timespec de
       weir__instant_from_timespec(deadline, weir__queue_now_ns(queue)));
 }
 
-/* How long a drainer may sleep: until the application's deadline, or until the next timer if that is sooner. */
+/* How long a drainer may sleep: until the application's deadline, or until the next timer if that
+ * is sooner. */
 struct patience {
   gpr_timespec until;
   bool for_timer;
@@ -388,8 +395,8 @@ static struct patience patience_until(weir_completion_queue *queue, gpr_timespec
   return (struct patience){.until = weir__instant_to_timespec(due_at_ns), .for_timer = true};
 }
 
-/* Joins the watch, if there is a timer to wait for, in the epoch of `watch`, which was read before the wait was measured.
- * True: it counts. */
+/* Joins the watch, if there is a timer to wait for, in the epoch of `watch`, which was read before
+ * the wait was measured. True: it counts. */
 static bool watch_join(weir_completion_queue *queue, uint64_t watch) {
   if (atomic_load(&queue->next_due_at_ns) == WEIR_NO_DEADLINE) {
     return false;
@@ -471,8 +478,8 @@ static grpc_event next_event(weir_completion_queue *queue, gpr_timespec deadline
         return event;
       }
     } else if (event.type == GRPC_OP_COMPLETE && event.tag == &queue->bell_tag) {
-      /* Only a completion has a tag: the core leaves that of a shutdown unset. The store comes before the look at what is
-       * ready: who finds the bell rung counts on that look. */
+      /* Only a completion has a tag: the core leaves that of a shutdown unset. The store comes
+       * before the look at what is ready: who finds the bell rung counts on that look. */
       atomic_store(&queue->bell_rung, false);
     } else if (event.type == GRPC_QUEUE_SHUTDOWN || !weir__slab_owns(&queue->blocks, event.tag)) {
       return event; /* a foreign one, or the last: nothing is under way, so nothing is ready */
@@ -495,9 +502,10 @@ grpc_event weir_completion_queue_next(weir_completion_queue *queue, gpr_timespec
   return event;
 }
 
-/* --- plucking ---------------------------------------------------------------------------------- */
+/* --- plucking --- */
 
-/* Plucks from the core. With as many threads there as it allows, it does not wait; *for_timer is then false. */
+/* Plucks from the core. With as many threads there as it allows, it does not wait; *for_timer is
+ * then false. */
 static grpc_event pluck_sleep(weir_completion_queue *queue, void *tag, struct patience *patience) {
   if (atomic_fetch_add(&queue->n_plucking, 1) >= WEIR__MAX_PLUCKERS) {
     *patience = (struct patience){.until = gpr_inf_past(GPR_CLOCK_MONOTONIC), .for_timer = false};
@@ -537,8 +545,8 @@ static grpc_event hand_out_ready(weir_completion_queue *queue, struct weir__pluc
   return event;
 }
 
-/* The core's event for the batch in `slot`, or the ring. True: `*event` is for the application, or, with a type of
- * GRPC_QUEUE_TIMEOUT, the batch was abandoned. */
+/* The core's event for the batch in `slot`, or the ring. True: `*event` is for the application, or,
+ * with a type of GRPC_QUEUE_TIMEOUT, the batch was abandoned. */
 static bool pluck_on_event(weir_completion_queue *queue, struct weir__pluck_slot *slot,
                            grpc_event *event) {
   struct weir__completion *completion = slot->completion;
@@ -602,8 +610,8 @@ static bool pluck_claimed(weir_completion_queue *queue, struct weir__pluck_slot 
   }
 }
 
-/* Ends the wait for `tag`, of which `*event` came. If there is a ring for this thread, it is in the core, being posted, or
- * in the hands of a thread that will say so. True: it was rung. */
+/* Ends the wait for `tag`, of which `*event` came. If there is a ring for this thread, it is in the
+ * core, being posted, or in the hands of a thread that will say so. True: it was rung. */
 static bool pluck_end_wait(weir_completion_queue *queue, struct weir__pluck_waiter *waiter,
                            void *tag, grpc_event *event) {
   bool rung = false;
@@ -621,7 +629,8 @@ static bool pluck_end_wait(weir_completion_queue *queue, struct weir__pluck_wait
   return rung;
 }
 
-/* Waits for a tag that no batch has, as far as is known: a foreign one. False: look for a batch again. */
+/* Waits for a tag that no batch has, as far as is known: a foreign one. False: look for a batch
+ * again. */
 static bool pluck_unknown(weir_completion_queue *queue, void *tag, gpr_timespec deadline,
                           grpc_event *event_out) {
   struct weir__pluck_waiter *waiter = weir__pluck_table_wait(&queue->plucks, tag);

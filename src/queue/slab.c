@@ -20,8 +20,9 @@ struct weir__slab {
 
 #define HEADER_BYTES CACHE_LINE_BYTES
 
-/* An open-addressed set of slabs. Readers go without a lock: entries are only ever added, and a larger index replaces a
- * smaller one, which stays until the pool ends because a reader may be in it. */
+/* An open-addressed set of slabs. Readers go without a lock: entries are only ever added, and a
+ * larger index replaces a smaller one, which stays until the pool ends because a reader may be in
+ * it. */
 struct weir__slab_index {
   struct weir__slab_index *older;
   size_t length; /* a power of two, at most half full */
@@ -73,7 +74,8 @@ static bool index_contains(const struct weir__slab_pool *pool, struct weir__slab
 }
 
 bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
-  /* acquire: the index's contents, published by index_add. A tag that is ours was handed to the core after that. */
+  /* acquire: the index's contents, published by index_add. A tag that is ours was handed to the
+   * core after that. */
   struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
   uintptr_t base = (uintptr_t)address & ~(uintptr_t)(pool->slab_bytes - 1);
   return index != NULL && base != 0 && index_contains(pool, index, base) &&
@@ -120,8 +122,9 @@ static bool index_reserve_locked(struct weir__slab_pool *pool, size_t n_more) {
   return true;
 }
 
-/* Puts a slab at `base` into the index and then, so that no block of it is out before its address is known, into the ring
- * behind `ring` (NULL: it is the first). `taken`: the blocks that are not free. */
+/* Puts a slab at `base` into the index and then, so that no block of it is out before its address
+ * is known, into the ring behind `ring` (NULL: it is the first). `taken`: the blocks that are not
+ * free. */
 static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_t base,
                                           struct weir__slab *ring, uint64_t taken) {
   struct weir__slab *slab = (struct weir__slab *)base;
@@ -140,8 +143,8 @@ static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_
   return slab;
 }
 
-/* Adds as many slabs as there are, within a limit. The first block of the result is the caller's: others might take all
- * of them before he looks. NULL when there is no memory. */
+/* Adds as many slabs as there are, within a limit. The first block of the result is the caller's:
+ * others might take all of them before he looks. NULL when there is no memory. */
 static struct weir__slab *grow_locked(struct weir__slab_pool *pool, struct weir__slab *ring) {
   struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_relaxed);
   size_t n_slabs = index == NULL || index->n_slabs == 0 ? 1 : index->n_slabs;

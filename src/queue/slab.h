@@ -1,7 +1,7 @@
 /* slab – memory for calls in blocks of one size, told from any other address without reading it.
  *
- * Taking and giving back is lock-free in the steady state. Memory goes back to the allocator only with the whole pool, so
- * the set of slabs only grows, and can be asked without a lock.
+ * Taking and giving back is lock-free in the steady state. Memory goes back to the allocator only
+ * with the whole pool, so the set of slabs only grows, and can be asked without a lock.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_SLAB_H
@@ -40,8 +40,9 @@ void *weir__slab_take(struct weir__slab_pool *pool);
 
 void weir__slab_give(struct weir__slab_pool *pool, void *block);
 
-/* Whether `address` lies inside a block of the pool, behind its first byte: the address of the block itself is what its
- * user shows to others, who may give it any meaning. Never dereferences it. */
+/* Whether `address` lies inside a block of the pool, behind its first byte: the address of the
+ * block itself is what its user shows to others, who may give it any meaning. Never dereferences
+ * it. */
 bool weir__slab_owns(struct weir__slab_pool *pool, const void *address);
 
 #endif /* WEIR_SRC_QUEUE_SLAB_H */

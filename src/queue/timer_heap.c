@@ -25,8 +25,8 @@ static struct weir__timer *meld(struct weir__timer *a, struct weir__timer *b) {
   return a;
 }
 
-/* Melds a list of siblings into one heap: pairs from the left, then the pairs from the right. Iterative, because a heap of
- * 100,000 timers added in order has one parent for them all. */
+/* Melds a list of siblings into one heap: pairs from the left, then the pairs from the right.
+ * Iterative, because a heap of 100,000 timers added in order has one parent for them all. */
 static struct weir__timer *meld_siblings(struct weir__timer *first) {
   struct weir__timer *pairs = NULL; /* linked by `sibling`, the last pair first */
   while (first != NULL) {

@@ -1,4 +1,5 @@
-/* timer_heap – what is due, the earliest first; an intrusive pairing heap, so arming never allocates and never fails.
+/* timer_heap – what is due, the earliest first; an intrusive pairing heap, so arming never
+ * allocates and never fails.
  *
  * Arming is O(1), disarming and taking the earliest O(log n) amortised. The caller synchronises.
  *

@@ -2,9 +2,9 @@
  *
  *   application -> deadline -> translation -> breaker -> retry -> attempts
  *
- * The deadline covers all attempts and their backoffs. Translation is outside breaker and retry, which therefore see the
- * raw outcome. Retry is innermost, so the breaker judges calls after their retries.
- * The layers never call each other. A stack does not change once it is built.
+ * The deadline covers all attempts and their backoffs. Translation is outside breaker and retry,
+ * which therefore see the raw outcome. Retry is innermost, so the breaker judges calls after their
+ * retries. The layers never call each other. A stack does not change once it is built.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_STACK_STACK_H
@@ -35,8 +35,8 @@ struct weir__stack {
   weir_interceptor *breaker; /* one of the layers, to be looked at; NULL = switched off */
 };
 
-/* Builds the stack that a policy asks for. `target` is the channel's; its throttle is shared by name.
- * WEIR_ERROR_NO_MEMORY: nothing is left behind. */
+/* Builds the stack that a policy asks for. `target` is the channel's; its throttle is shared by
+ * name. WEIR_ERROR_NO_MEMORY: nothing is left behind. */
 WEIR_MUST_CHECK enum weir_error weir__stack_init(struct weir__stack *stack,
                                                  const weir_policy *policy, const char *target,
                                                  const struct weir_allocator *allocator);
@@ -45,7 +45,8 @@ void weir__stack_fini(struct weir__stack *stack);
 /* Adds a layer inside those that are there; takes it over. Only while the stack is being built. */
 void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer);
 
-/* Asks every layer, outermost first, until one refuses. `*n_admitted_out` layers are to be released. */
+/* Asks every layer, outermost first, until one refuses. `*n_admitted_out` layers are to be
+ * released. */
 enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
                                       const struct weir_event *event, struct weir_plan *plan,
                                       size_t *n_admitted_out);
@@ -57,8 +58,8 @@ enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *st
 void weir__stack_progress(const struct weir__stack *stack, void *states,
                           const struct weir_event *event);
 
-/* Tells the layers below `n_layers`, innermost first, until one wants a retry: `*n_layers` is then how many there are
- * outside it, otherwise 0. */
+/* Tells the layers below `n_layers`, innermost first, until one wants a retry: `*n_layers` is then
+ * how many there are outside it, otherwise 0. */
 enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *states,
                                          const struct weir_event *event,
                                          const struct weir_outcome *outcome, struct weir_plan *plan,

@@ -10,7 +10,8 @@
 
 #include <weir/clock.h>
 
-/* Saturates at WEIR_NO_DEADLINE and at INT64_MIN; an instant that never comes stays so, whatever is added. */
+/* Saturates at WEIR_NO_DEADLINE and at INT64_MIN; an instant that never comes stays so, whatever is
+ * added. */
 static inline int64_t weir__instant_add(int64_t at_ns, int64_t span_ns) {
   int64_t sum = 0;
   if (at_ns == WEIR_NO_DEADLINE) {
@@ -41,8 +42,9 @@ static inline int64_t weir__instant_min(int64_t a_ns, int64_t b_ns) {
 /* For the core: a time of GPR_CLOCK_MONOTONIC, or its infinite future. */
 gpr_timespec weir__instant_to_timespec(int64_t at_ns);
 
-/* A core's deadline of any clock type, seen at `now_ns`: a realtime one is converted here, once, so that later steps of
- * the wall clock change nothing; a GPR_TIMESPAN counts from now. Infinities become WEIR_NO_DEADLINE and INT64_MIN. */
+/* A core's deadline of any clock type, seen at `now_ns`: a realtime one is converted here, once, so
+ * that later steps of the wall clock change nothing; a GPR_TIMESPAN counts from now. Infinities
+ * become WEIR_NO_DEADLINE and INT64_MIN. */
 int64_t weir__instant_from_timespec(gpr_timespec time, int64_t now_ns);
 
 #endif /* WEIR_SRC_TIME_INSTANT_H */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/transport/transport.h"
 
-/* The system's core is not built for the thread sanitizer, which therefore can't see that its locks order a batch before the
- * batch's event. It is told so here, by the tag. */
+/* The system's core is not built for the thread sanitizer, which therefore can't see that its locks
+ * order a batch before the batch's event. It is told so here, by the tag. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define WEIR__TELL_TSAN 1

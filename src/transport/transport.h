@@ -1,7 +1,8 @@
 /* transport – the functions of the core that the engine and the queue use, as a table.
  *
- * The only code that calls grpc_call_* and grpc_completion_queue_* is behind it, so that tests can put a script in its
- * place (test/support) and see every attempt. What is only memory (slices, byte buffers, metadata arrays) is not in it.
+ * The only code that calls grpc_call_* and grpc_completion_queue_* is behind it, so that tests can
+ * put a script in its place (test/support) and see every attempt. What is only memory (slices, byte
+ * buffers, metadata arrays) is not in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_TRANSPORT_TRANSPORT_H

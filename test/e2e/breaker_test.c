@@ -230,7 +230,8 @@ static void cancelled_calls_are_no_samples(void **state) {
   close_way(&way);
 }
 
-/* An open breaker that still lets the retries of earlier calls through would let a multiple of the calls through. */
+/* An open breaker that still lets the retries of earlier calls through would let a multiple of the
+ * calls through. */
 static void calls_in_their_backoff_are_not_tried_again_once_it_is_open(void **state) {
   (void)state;
   const struct script script = SCRIPT(FAILS);

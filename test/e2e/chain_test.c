@@ -22,7 +22,8 @@
 #define WORKS \
   { .code = GRPC_STATUS_OK }
 
-/* A service in the middle: it asks the next one over the channel that is its context, and says what came of it. */
+/* A service in the middle: it asks the next one over the channel that is its context, and says what
+ * came of it. */
 static void relay(void *context, const struct weir__test_served *served,
                   struct weir__test_reply *reply) {
   weir_channel *next = context;
@@ -108,8 +109,8 @@ static void the_middle_retries_for_a_root_that_does_not(void **state) {
   chain_close(&chain);
 }
 
-/* A service's timeout on a slow one, told to its caller as UNAVAILABLE, would be retried there, and the slow one would get
- * three times the load. */
+/* A service's timeout on a slow one, told to its caller as UNAVAILABLE, would be retried there, and
+ * the slow one would get three times the load. */
 static void a_slow_service_is_not_asked_again_by_the_root(void **state) {
   (void)state;
   const struct script script = SCRIPT({.delay_ns = SECONDS(60)});

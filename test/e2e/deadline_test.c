@@ -39,8 +39,8 @@ static weir__test_server *serve(const struct script *script) {
 
 /* --- the policy's time --- */
 
-/* Handed to the core as a service config, 1.2 s are over after anything from 2 ms on. It has to be the program's first
- * call that is right, too. */
+/* Handed to the core as a service config, 1.2 s are over after anything from 2 ms on. It has to be
+ * the program's first call that is right, too. */
 static void a_policys_timeout_lets_a_slower_answer_through(void **state) {
   (void)state;
   const struct script script = SCRIPT({.delay_ns = MS(200)});
@@ -206,7 +206,8 @@ static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
   }
 }
 
-/* The core rounds 29.2 s up and sends what was sent before if it is within 3 %; the budget is exact. */
+/* The core rounds 29.2 s up and sends what was sent before if it is within 3 %; the budget is
+ * exact. */
 static void the_budget_is_exact_where_grpc_timeout_is_not(void **state) {
   (void)state;
   const struct script script = SCRIPT({.code = GRPC_STATUS_OK});

@@ -1,5 +1,5 @@
-/* fixture – weir's side of a test on real sockets: channels by policy documents, unary calls in one batch, servers that
- * answer by a table, and a log that keeps what it was told.
+/* fixture – weir's side of a test on real sockets: channels by policy documents, unary calls in one
+ * batch, servers that answer by a table, and a log that keeps what it was told.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_E2E_FIXTURE_H
@@ -57,7 +57,8 @@ int64_t now_ns(void);
 
 /* --- channels --- */
 
-/* Insecure, to a port of the loopback. `policy` is a document, NULL = the defaults. Ended by weir_channel_destroy. */
+/* Insecure, to a port of the loopback. `policy` is a document, NULL = the defaults. Ended by
+ * weir_channel_destroy. */
 weir_channel *channel_to(int port, const char *policy);
 
 struct channel_setup {
@@ -72,7 +73,8 @@ struct channel_setup {
 };
 weir_channel *channel_new(const struct channel_setup *setup);
 
-/* Chance that counts how often it was asked. The layers ask once for each backoff, and once for each reference. */
+/* Chance that counts how often it was asked. The layers ask once for each backoff, and once for
+ * each reference. */
 struct counted_random {
   struct weir_random base;
   pthread_mutex_t mutex;
@@ -162,7 +164,8 @@ struct unary {
 void unary_start(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
                  const struct unary_setup *setup);
 
-/* Drains a queue on which nothing else is under way until the tag has come, and reads the report. */
+/* Drains a queue on which nothing else is under way until the tag has come, and reads the
+ * report. */
 void unary_wait(struct unary *unary, weir_completion_queue *queue);
 
 /* Reads the report of a call whose tag somebody has got. */
@@ -177,7 +180,8 @@ void unary_run(struct unary *unary, weir_channel *channel, const struct unary_se
 /* Ends a queue on which nothing is under way. */
 void queue_end(weir_completion_queue *queue);
 
-/* Waits up to ten seconds for the next tag, and fails the test if there is none. NULL = the queue is shut down. */
+/* Waits up to ten seconds for the next tag, and fails the test if there is none. NULL = the queue
+ * is shut down. */
 void *next_tag(weir_completion_queue *queue);
 
 /* Drains a queue until `n_backoffs` have begun. No tag comes meanwhile. */

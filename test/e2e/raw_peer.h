@@ -1,7 +1,9 @@
-/* raw peer – a listener on the loopback that speaks HTTP/2 by hand, as far as a test wants it wrong.
+/* raw peer – a listener on the loopback that speaks HTTP/2 by hand, as far as a test wants it
+ * wrong.
  *
- * One thread serves all connections. It answers each request, once the request is complete, by the steps of a script:
- * the first request by the first, and so on; the last script is for all that follow.
+ * One thread serves all connections. It answers each request, once the request is complete, by the
+ * steps of a script: the first request by the first, and so on; the last script is for all that
+ * follow.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_E2E_RAW_PEER_H
@@ -58,11 +60,12 @@ size_t raw_peer_n_requests(struct raw_peer *peer);
 /* Waits, up to ten seconds, for that many; false when the time is over. */
 bool raw_peer_wait_requests(struct raw_peer *peer, size_t n_requests);
 
-/* Whether the header block of a request, from 0, holds `text`. The core sends what it has not sent before on a connection
- * in plain text. */
+/* Whether the header block of a request, from 0, holds `text`. The core sends what it has not sent
+ * before on a connection in plain text. */
 bool raw_peer_request_holds(struct raw_peer *peer, size_t index, const char *text);
 
-/* Copies the value of a header of a request that was the first with it on its connection, terminated. */
+/* Copies the value of a header of a request that was the first with it on its connection,
+ * terminated. */
 bool raw_peer_request_value(struct raw_peer *peer, size_t index, const char *key, char *value_out,
                             size_t value_size);
 

@@ -1,7 +1,8 @@
-/* stream server – a streaming server on the real C core, on a loopback port that the system chooses.
+/* stream server – a streaming server on the real C core, on a loopback port that the system
+ * chooses.
  *
- * What it does with a call is in the method's name; see below. Each of its threads serves one call at a time, so it is
- * for as many calls at once as it has threads.
+ * What it does with a call is in the method's name; see below. Each of its threads serves one call
+ * at a time, so it is for as many calls at once as it has threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_E2E_STREAM_SERVER_H

@@ -27,8 +27,8 @@
 
 /* --- a call in several batches --- */
 
-/* What a batch is for; its tag is the address of its entry. The core hands out messages only to who has asked for the
- * headers. */
+/* What a batch is for; its tag is the address of its entry. The core hands out messages only to who
+ * has asked for the headers. */
 enum part { PART_OPEN, PART_HEADERS, PART_SEND, PART_CLOSE, PART_RECEIVE, PART_STATUS };
 #define N_PARTS 6
 

@@ -30,7 +30,8 @@
 
 /* --- a secret, planted everywhere --- */
 
-/* What the server answers, and where it puts the secret: everywhere, or not in what comes before the status. */
+/* What the server answers, and where it puts the secret: everywhere, or not in what comes before
+ * the status. */
 struct planter {
   grpc_status_code code;
   char secret[SECRET_SIZE];
@@ -351,7 +352,8 @@ static void a_retried_call_is_logged_once(void **state) {
   kept_log_fini(&log);
 }
 
-/* Breaker and retry see the raw code: what translation makes of it does not trip or retry anything. */
+/* Breaker and retry see the raw code: what translation makes of it does not trip or retry
+ * anything. */
 static void layers_below_see_the_raw_code(void **state) {
   (void)state;
   const struct script script = SCRIPT({.code = GRPC_STATUS_INVALID_ARGUMENT});
@@ -451,7 +453,8 @@ static size_t capture_end(struct capture *capture, char *out, size_t out_size) {
   return size;
 }
 
-/* By the strict reader of policies, which takes any object when it is told to overlook unknown keys. */
+/* By the strict reader of policies, which takes any object when it is told to overlook unknown
+ * keys. */
 static bool is_json_object(const char *text, size_t size) {
   struct weir_policy_load_options lenient = WEIR_POLICY_LOAD_OPTIONS_INIT;
   weir_policy *policy = NULL;

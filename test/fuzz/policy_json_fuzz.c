@@ -1,4 +1,5 @@
-/* The loader, given any bytes: it says the same each time, forgives no more than unknown keys, and leaks nothing.
+/* The loader, given any bytes: it says the same each time, forgives no more than unknown keys, and
+ * leaks nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* Runs a fuzzer over files, where there is no libFuzzer: each as it is, cut short, and with single bytes changed.
+/* Runs a fuzzer over files, where there is no libFuzzer: each as it is, cut short, and with single
+ * bytes changed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>

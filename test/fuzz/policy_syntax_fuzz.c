@@ -22,7 +22,8 @@ static bool has_duplicates(const struct weir__json *json) {
   return false;
 }
 
-/* Jansson reads numbers into a double, and refuses those that do not fit: that is no question of syntax. */
+/* Jansson reads numbers into a double, and refuses those that do not fit: that is no question of
+ * syntax. */
 static bool is_overflow(const json_error_t *error) {
   return json_error_code(error) == json_error_numeric_overflow;
 }

@@ -11,7 +11,7 @@
 
 #include "test/stack/stack_fixture.h"
 
-/* --- refused, without a side effect ------------------------------------------------------------ */
+/* --- refused, without a side effect --- */
 
 struct refused_row {
   const char *why;
@@ -147,7 +147,8 @@ static void a_second_receive_under_way_is_refused(void **state) {
   unary_fini(&unary);
 }
 
-/* One batch of five operations, and the metadata by themselves, while the call is under way or after it. */
+/* One batch of five operations, and the metadata by themselves, while the call is under way or
+ * after it. */
 static void ask_for_metadata_apart(struct fixture *f, int64_t at_ns) {
   fixture_open_raw(f);
   play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(20), REPLY("bar"), WITH_INITIAL("key", "value")}));
@@ -207,7 +208,7 @@ static void a_call_that_could_not_be_started_may_be_started_again(void **state) 
   unary_fini(&unary);
 }
 
-/* --- empty batches ----------------------------------------------------------------------------- */
+/* --- empty batches --- */
 
 static void the_tag_of_an_empty_batch_comes_back_at_once(void **state) {
   struct fixture *f = *state;
@@ -241,7 +242,7 @@ static void an_empty_batch_outlives_its_call(void **state) {
   assert_int_equal(f->n_foreign, 1);
 }
 
-/* --- shapes of a unary batch ------------------------------------------------------------------- */
+/* --- shapes of a unary batch --- */
 
 static void initial_metadata_need_not_be_asked_for(void **state) {
   struct fixture *f = *state;

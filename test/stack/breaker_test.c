@@ -26,7 +26,7 @@ static void pass_the_open_time(struct fixture *f) {
   f->clock.now_ns += SECONDS(10);
 }
 
-/* --- what counts ------------------------------------------------------------------------------- */
+/* --- what counts --- */
 
 static void four_failed_attempts_are_one_failure(void **state) {
   struct fixture *f = *state;
@@ -119,7 +119,7 @@ static void a_cancelled_call_is_no_sample(void **state) {
   assert_int_equal(fixture_breaker(f).n_requests, 0);
 }
 
-/* --- open -------------------------------------------------------------------------------------- */
+/* --- open --- */
 
 static void an_open_breaker_refuses_without_touching_the_core(void **state) {
   struct fixture *f = *state;
@@ -198,7 +198,7 @@ static void calls_in_backoff_end_when_the_breaker_opens(void **state) {
   }
 }
 
-/* --- half open --------------------------------------------------------------------------------- */
+/* --- half open --- */
 
 static void a_probe_makes_one_attempt(void **state) {
   struct fixture *f = *state;
@@ -320,9 +320,10 @@ static void a_probe_that_never_ends_loses_its_place_after_its_lease(void **state
   unary_fini(&probe);
 }
 
-/* --- order of the layers ----------------------------------------------------------------------- */
+/* --- order of the layers --- */
 
-/* The deadline is outside the breaker, so an expired call is told so even while the breaker is open. */
+/* The deadline is outside the breaker, so an expired call is told so even while the breaker is
+ * open. */
 static void deadline_is_outside_the_breaker(void **state) {
   struct fixture *f = *state;
   open_with_breaker(f, 2);

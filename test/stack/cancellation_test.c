@@ -28,7 +28,7 @@ static void check_cancelled(const struct unary *unary, grpc_status_code code, co
   assert_int_equal(unary_report(unary).reason, WEIR_REASON_CANCELLED);
 }
 
-/* --- before there is an attempt ---------------------------------------------------------------- */
+/* --- before there is an attempt --- */
 
 static void a_call_cancelled_before_it_starts_sends_nothing(void **state) {
   struct fixture *f = *state;
@@ -68,7 +68,7 @@ static void a_call_that_is_never_started_can_be_cancelled_and_let_go(void **stat
   assert_int_equal(f->transport.n_created, 0);
 }
 
-/* --- in an attempt ----------------------------------------------------------------------------- */
+/* --- in an attempt --- */
 
 static void cancelling_reaches_the_attempt_and_ends_the_call(void **state) {
   struct fixture *f = *state;
@@ -166,7 +166,7 @@ static void a_cancellation_is_a_failure_with_a_code_of_grpcs(void **state) {
   }
 }
 
-/* --- in a backoff ------------------------------------------------------------------------------ */
+/* --- in a backoff --- */
 
 static void cancelling_ends_a_backoff_at_once(void **state) {
   struct fixture *f = *state;
@@ -272,7 +272,7 @@ static void a_boundary_keeps_the_status_of_a_cancellation(void **state) {
   unary_fini(&unary);
 }
 
-/* --- the parent's ------------------------------------------------------------------------------ */
+/* --- the parent's --- */
 
 static void start_with_parent(struct fixture *f, struct unary *unary, grpc_call *parent) {
   fixture_open_raw(f);

@@ -7,7 +7,7 @@
 
 #include "test/stack/stack_fixture.h"
 
-/* --- which bound is the tightest --------------------------------------------------------------- */
+/* --- which bound is the tightest --- */
 
 struct bound_row {
   const char *why;
@@ -80,7 +80,7 @@ static void the_nearest_bound_is_the_calls_deadline(void **state) {
   }
 }
 
-/* --- it covers everything ---------------------------------------------------------------------- */
+/* --- it covers everything --- */
 
 static void a_timeout_is_for_the_whole_call(void **state) {
   struct fixture *f = *state;
@@ -122,7 +122,7 @@ static void a_realtime_deadline_is_converted_once(void **state) {
   unary_fini(&unary);
 }
 
-/* --- past at the start ------------------------------------------------------------------------- */
+/* --- past at the start --- */
 
 static void check_expired(struct fixture *f, const struct unary *unary) {
   assert_int_equal(f->transport.n_created, 0);

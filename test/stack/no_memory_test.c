@@ -29,7 +29,7 @@ static void with_each_allocation_failing(scenario_fn *scenario, size_t at_least)
   assert_true(nth > at_least); /* it has allocated at all */
 }
 
-/* --- constructors ------------------------------------------------------------------------------ */
+/* --- constructors --- */
 
 static void make_everything(struct fixture *f) {
   static const char *const keys[] = {"x-quota"};
@@ -68,7 +68,7 @@ static void an_inbound_is_made_whole_or_not_at_all(void **state) {
   with_each_allocation_failing(make_inbound, 1);
 }
 
-/* --- calls ------------------------------------------------------------------------------------- */
+/* --- calls --- */
 
 /* Opens with memory, then lets the same allocation fail that was to fail. */
 static void open_with_memory(struct fixture *f, grpc_cq_completion_type type) {

@@ -9,7 +9,7 @@
 #include "src/time/instant.h"
 #include "test/stack/stack_fixture.h"
 
-/* --- tags of others ---------------------------------------------------------------------------- */
+/* --- tags of others --- */
 
 static void foreign_tags_pass_through_untouched(void **state) {
   struct fixture *f = *state;
@@ -52,7 +52,7 @@ static void a_foreign_event_is_not_held_up_by_a_backoff(void **state) {
   unary_fini(&unary);
 }
 
-/* --- several calls ----------------------------------------------------------------------------- */
+/* --- several calls --- */
 
 static void calls_with_backoffs_of_their_own_interleave(void **state) {
   struct fixture *f = *state;
@@ -135,7 +135,7 @@ static void a_result_without_the_core_comes_before_its_events(void **state) {
   unary_fini(&unary);
 }
 
-/* --- pluck queues ------------------------------------------------------------------------------ */
+/* --- pluck queues --- */
 
 static grpc_event pluck(struct fixture *f, void *tag, int64_t until_ns) {
   return weir_completion_queue_pluck(f->queue, tag, weir__instant_to_timespec(until_ns), NULL);

@@ -12,7 +12,7 @@
 #include "src/channel/channel.h"
 #include "test/stack/stack_fixture.h"
 
-/* --- when, and how often ----------------------------------------------------------------------- */
+/* --- when, and how often --- */
 
 static void a_retryable_failure_is_tried_again(void **state) {
   struct fixture *f = *state;
@@ -104,7 +104,7 @@ static void the_backoff_is_jittered_from_the_first_retry_on(void **state) {
   unary_fini(&unary);
 }
 
-/* --- the peer's word --------------------------------------------------------------------------- */
+/* --- the peer's word --- */
 
 struct pushback_row {
   const char *why;
@@ -206,7 +206,7 @@ static void pushback_in_initial_metadata_is_not_read(void **state) {
   unary_fini(&unary);
 }
 
-/* --- the throttle ------------------------------------------------------------------------------ */
+/* --- the throttle --- */
 
 static void open_with_throttle(struct fixture *f, uint32_t max_tokens, uint32_t ratio_milli) {
   f->policy_options.throttle_max_tokens = max_tokens;
@@ -300,7 +300,7 @@ static void two_channels_to_one_server_share_the_throttle(void **state) {
   weir_channel_destroy(first);
 }
 
-/* --- the budget -------------------------------------------------------------------------------- */
+/* --- the budget --- */
 
 static void a_backoff_that_does_not_fit_ends_the_call_with_the_last_real_status(void **state) {
   struct fixture *f = *state;
@@ -361,7 +361,7 @@ static void a_drainer_that_comes_late_makes_no_attempt_without_time(void **state
   unary_fini(&unary);
 }
 
-/* --- what binds a call to an attempt ----------------------------------------------------------- */
+/* --- what binds a call to an attempt --- */
 
 struct commit_row {
   const char *why;
@@ -487,7 +487,7 @@ static void a_larger_request_is_sent_once_and_whole(void **state) {
   unary_fini(&unary);
 }
 
-/* --- what no server has seen ------------------------------------------------------------------- */
+/* --- what no server has seen --- */
 
 static void what_no_server_saw_is_sent_again_at_once_and_does_not_count(void **state) {
   struct fixture *f = *state;
@@ -531,7 +531,7 @@ static void it_needs_no_retry_policy(void **state) {
   unary_fini(&unary);
 }
 
-/* --- what the next hop is told ----------------------------------------------------------------- */
+/* --- what the next hop is told --- */
 
 static void attempts_are_numbered_from_the_second_on(void **state) {
   struct fixture *f = *state;
@@ -714,7 +714,7 @@ static void each_attempt_goes_to_the_calls_host(void **state) {
   unary_fini(&unary);
 }
 
-/* --- what is sent again ------------------------------------------------------------------------ */
+/* --- what is sent again --- */
 
 static void a_request_in_many_slices_is_sent_again_whole(void **state) {
   struct fixture *f = *state;
@@ -761,7 +761,7 @@ static void wait_for_ready_comes_from_the_policy_unless_the_application_says(voi
   unary_fini(&unary);
 }
 
-/* --- origin decides, not the code -------------------------------------------------------------- */
+/* --- origin decides, not the code --- */
 
 static void list_deadline_and_cancelled(struct fixture *f) {
   f->method.retry.retryable_codes =
@@ -867,7 +867,7 @@ static void an_empty_reply_is_a_reply(void **state) {
   unary_fini(&unary);
 }
 
-/* --- what came back ---------------------------------------------------------------------------- */
+/* --- what came back --- */
 
 static void nothing_of_a_failed_attempt_is_left_in_the_reply(void **state) {
   struct fixture *f = *state;

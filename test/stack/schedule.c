@@ -69,7 +69,7 @@ static uint8_t next_byte(struct schedule *s) {
   return s->at < s->size ? s->bytes[s->at++] : 0;
 }
 
-/* --- the counting layer ------------------------------------------------------------------------ */
+/* --- the counting layer --- */
 
 static enum weir_admission counting_admit(weir_interceptor *self, void *call_state,
                                           const struct weir_event *event, struct weir_plan *plan) {
@@ -114,7 +114,7 @@ static const struct weir_interceptor_vtable counting_vtable = {
     .release = counting_release,
 };
 
-/* --- the peers --------------------------------------------------------------------------------- */
+/* --- the peers --- */
 
 static const struct wire_answer answers[] = {
     {.what = WIRE_MESSAGE_THEN, .status = 0, .text = "", .body = "bar"},
@@ -169,7 +169,7 @@ static void peer_decides(void *context, struct sent_attempt *attempt) {
   }
 }
 
-/* --- the application --------------------------------------------------------------------------- */
+/* --- the application --- */
 
 static struct scheduled_call *any_call(struct schedule *s) {
   return s->n_calls > 0 ? &s->calls[next_byte(s) % s->n_calls] : NULL;
@@ -368,7 +368,7 @@ static void step(struct schedule *s) {
   }
 }
 
-/* --- from beginning to end --------------------------------------------------------------------- */
+/* --- from beginning to end --- */
 
 static void set_policy(struct schedule *s, uint8_t byte) {
   struct fixture *f = s->f;

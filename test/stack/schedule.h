@@ -1,8 +1,9 @@
-/* schedule – a run of many calls at once, told by bytes: what the application and the peers do, and when.
+/* schedule – a run of many calls at once, told by bytes: what the application and the peers do, and
+ * when.
  *
- * Any bytes are a schedule. It fails the running test of cmocka unless every tag comes exactly once, no attempt is sent
- * for a call that was cancelled or let go, or beyond its deadline or its policy, layers are released as often as they
- * admitted, and nothing is left at the end.
+ * Any bytes are a schedule. It fails the running test of cmocka unless every tag comes exactly
+ * once, no attempt is sent for a call that was cancelled or let go, or beyond its deadline or its
+ * policy, layers are released as often as they admitted, and nothing is left at the end.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_STACK_SCHEDULE_H

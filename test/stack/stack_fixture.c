@@ -18,7 +18,8 @@
 #include "src/stack/stack.h"
 #include "src/time/instant.h"
 
-/* Big enough for two calls and a few empty batches: what happens when it grows is seen in small tests too. */
+/* Big enough for two calls and a few empty batches: what happens when it grows is seen in small
+ * tests too. */
 #define SLAB_BYTES 4096
 
 const struct wire_answer answer_unavailable = {
@@ -28,7 +29,7 @@ const struct wire_answer answer_not_found = {
 const struct wire_answer answer_ok = {
     .what = WIRE_MESSAGE_THEN, .status = GRPC_STATUS_OK, .text = "", .body = "bar"};
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 int fixture_setup(void **state) {
   struct fixture *f = calloc(1, sizeof *f);
@@ -166,7 +167,7 @@ weir_inbound *fixture_inbound(struct fixture *f, int64_t deadline_at_ns, const c
   return inbound;
 }
 
-/* --- unary calls ------------------------------------------------------------------------------- */
+/* --- unary calls --- */
 
 static grpc_byte_buffer *byte_buffer_of(struct fixture *f, const char *bytes, size_t size) {
   grpc_slice slice = scripted_transport_slice(&f->transport, bytes, size);
@@ -357,7 +358,7 @@ bool unary_can_see(const struct unary *unary, const char *secret) {
   return seen || bytes_hold((const uint8_t *)&report, sizeof report, secret);
 }
 
-/* --- time and events --------------------------------------------------------------------------- */
+/* --- time and events --- */
 
 static void event_note(struct fixture *f, const grpc_event *event) {
   for (size_t i = 0; i < f->n_unaries; i++) {

@@ -1,7 +1,9 @@
-/* stack_fixture – a channel and a queue over a scripted transport, in virtual time, with counted memory.
+/* stack_fixture – a channel and a queue over a scripted transport, in virtual time, with counted
+ * memory.
  *
- * A test changes the options that it wants, opens the fixture, and makes calls. Jitter is nothing unless the test says
- * otherwise, and the retry policy of every method is: UNAVAILABLE, 4 attempts, 100 ms, doubled, at most 1 s.
+ * A test changes the options that it wants, opens the fixture, and makes calls. Jitter is nothing
+ * unless the test says otherwise, and the retry policy of every method is: UNAVAILABLE, 4 attempts,
+ * 100 ms, doubled, at most 1 s.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_STACK_STACK_FIXTURE_H

@@ -11,7 +11,8 @@
 
 #include "test/stack/stack_fixture.h"
 
-/* Calls in several batches: they pass through deadline, breaker and translation, and are not retried. */
+/* Calls in several batches: they pass through deadline, breaker and translation, and are not
+ * retried. */
 
 /* The order of unary_ops. */
 enum { OP_SEND_METADATA, OP_SEND_MESSAGE, OP_CLOSE, OP_RECV_METADATA, OP_RECV_MESSAGE, OP_STATUS };
@@ -172,7 +173,7 @@ static void what_comes_with_the_failure_is_dropped(void **state) {
   unary_fini(&stream);
 }
 
-/* --- what ends here ---------------------------------------------------------------------------- */
+/* --- what ends here --- */
 
 static void check_ended_here(struct fixture *f, const struct unary *stream, grpc_status_code code) {
   assert_int_equal(f->n_foreign, 6);
@@ -273,7 +274,7 @@ static void a_stream_let_go_gives_all_its_tags(void **state) {
   unary_fini(&stream);
 }
 
-/* --- the breaker's view ------------------------------------------------------------------------ */
+/* --- the breaker's view --- */
 
 static void a_streams_first_message_is_its_success(void **state) {
   struct fixture *f = *state;
@@ -330,7 +331,7 @@ static void a_stream_whose_status_nobody_asks_for_gives_its_probe_back(void **st
   assert_int_equal(fixture_breaker(f).state, WEIR_BREAKER_CLOSED);
 }
 
-/* --- one at a time ----------------------------------------------------------------------------- */
+/* --- one at a time --- */
 
 static void an_operation_under_way_is_not_started_again(void **state) {
   struct fixture *f = *state;
@@ -370,7 +371,7 @@ static void nothing_more_comes_from_a_unary_call_that_has_ended(void **state) {
   unary_fini(&unary);
 }
 
-/* --- sizes ------------------------------------------------------------------------------------- */
+/* --- sizes --- */
 
 static void a_message_above_the_policys_limit_ends_a_stream(void **state) {
   struct fixture *f = *state;

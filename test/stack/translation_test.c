@@ -17,7 +17,7 @@ static void no_retries(struct fixture *f) {
   f->breaker.enabled = false;
 }
 
-/* --- codes and words --------------------------------------------------------------------------- */
+/* --- codes and words --- */
 
 struct code_row {
   int raw;
@@ -83,7 +83,7 @@ static void success_passes_whole(void **state) {
   unary_fini(&unary);
 }
 
-/* --- nothing that the downstream wrote --------------------------------------------------------- */
+/* --- nothing that the downstream wrote --- */
 
 static void no_byte_of_the_downstreams_reaches_the_caller(void **state) {
   struct fixture *f = *state;
@@ -134,7 +134,7 @@ static void kept_keys_pass_a_boundary(void **state) {
   unary_fini(&unary);
 }
 
-/* --- the reference, and the log ---------------------------------------------------------------- */
+/* --- the reference, and the log --- */
 
 static void the_truth_goes_to_the_log_once_under_the_reference(void **state) {
   struct fixture *f = *state;
@@ -178,7 +178,7 @@ static void a_call_of_many_attempts_is_logged_once(void **state) {
   assert_int_equal(f->log.records[0].numbers.n_attempts, 4);
 }
 
-/* --- the raw outcome is what breaker and retry see ---------------------------------------------- */
+/* --- the raw outcome is what breaker and retry see --- */
 
 static void retry_and_breaker_see_the_raw_code(void **state) {
   struct fixture *f = *state;
@@ -205,7 +205,7 @@ static void retry_and_breaker_see_the_raw_code(void **state) {
   unary_fini(&unary);
 }
 
-/* --- whose deadline ---------------------------------------------------------------------------- */
+/* --- whose deadline --- */
 
 struct deadline_row {
   const char *why;
@@ -281,7 +281,7 @@ static void the_policy_may_say_what_a_deadline_becomes(void **state) {
   unary_fini(&unary);
 }
 
-/* --- no boundary ------------------------------------------------------------------------------- */
+/* --- no boundary --- */
 
 static void without_a_boundary_everything_passes(void **state) {
   struct fixture *f = *state;
@@ -321,7 +321,7 @@ static void what_weir_ends_itself_has_an_error_string_too(void **state) {
   unary_fini(&unary);
 }
 
-/* --- what is received is appended, as the core does -------------------------------------------- */
+/* --- what is received is appended, as the core does --- */
 
 static void metadata_is_appended_to_what_the_application_has(void **state) {
   struct fixture *f = *state;

@@ -15,8 +15,9 @@
 #include <weir/policy.h>
 
 enum wire_event {
-  WIRE_END = 0,     /* of the script */
-  WIRE_EXPECT_SEND, /* at this instant, an attempt is sent: not earlier, not later, not another one */
+  WIRE_END = 0, /* of the script */
+  /* at this instant, an attempt is sent: not earlier, not later, not another one */
+  WIRE_EXPECT_SEND,
   WIRE_TRAILERS_ONLY, /* a status without headers */
   WIRE_HEADERS,
   WIRE_MESSAGE,      /* headers too, if they have not come */

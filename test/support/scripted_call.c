@@ -13,7 +13,7 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/string_util.h>
 
-/* --- what is given out ------------------------------------------------------------------------- */
+/* --- what is given out --- */
 
 struct counted_bytes {
   size_t *n_slices;
@@ -56,7 +56,8 @@ static void published_drop(struct published *published) {
   published->count = 0;
 }
 
-/* As the core does it: room for everything that came, published or not, is made behind what is there. */
+/* As the core does it: room for everything that came, published or not, is made behind what is
+ * there. */
 static void publish(const struct published *published, size_t n_unpublished,
                     grpc_metadata_array *array) {
   size_t room = array->count + n_unpublished + published->count;
@@ -70,7 +71,7 @@ static void publish(const struct published *published, size_t n_unpublished,
   }
 }
 
-/* --- what comes back --------------------------------------------------------------------------- */
+/* --- what comes back --- */
 
 static size_t unpublished_initial(const struct scripted_call *call) {
   if (call->has_headers) {
@@ -285,7 +286,7 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
   }
 }
 
-/* --- what is started --------------------------------------------------------------------------- */
+/* --- what is started --- */
 
 /* Does a sending operation, which ends at once. */
 static bool send_op(struct scripted_call *call, const grpc_op *op) {
@@ -371,7 +372,7 @@ void scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t 
   batch_progress(call, batch);
 }
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 struct scripted_call *scripted_call_new(struct scripted_transport *transport, enum call_kind kind,
                                         struct scripted_queue *queue) {

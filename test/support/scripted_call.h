@@ -1,4 +1,5 @@
-/* scripted_call – a call of the scripted core: what was started on it, and what its peer has answered.
+/* scripted_call – a call of the scripted core: what was started on it, and what its peer has
+ * answered.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_SUPPORT_SCRIPTED_CALL_H

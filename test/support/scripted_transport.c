@@ -35,7 +35,7 @@ static struct scripted_queue *queue_of(grpc_completion_queue *queue) {
   return (struct scripted_queue *)(void *)queue;
 }
 
-/* --- the script -------------------------------------------------------------------------------- */
+/* --- the script --- */
 
 static int64_t step_at_ns(const struct scripted_transport *transport) {
   return transport->script_from_ns + transport->script->at_ns;
@@ -83,7 +83,8 @@ void scripted_transport_always(struct scripted_transport *transport, int64_t aft
   transport->on_send_context = transport;
 }
 
-/* When the script does something by itself; WEIR_NO_DEADLINE = it waits for an attempt, or is over. */
+/* When the script does something by itself; WEIR_NO_DEADLINE = it waits for an attempt, or is
+ * over. */
 static int64_t script_next_at_ns(const struct scripted_transport *transport) {
   if (transport->script == NULL || transport->script->answer.what == WIRE_END) {
     return WEIR_NO_DEADLINE;
@@ -166,7 +167,7 @@ void scripted_transport_note_sent(struct scripted_transport *transport,
   }
 }
 
-/* --- time -------------------------------------------------------------------------------------- */
+/* --- time --- */
 
 enum source { SOURCE_NONE, SOURCE_SCRIPT, SOURCE_ANSWER, SOURCE_POST, SOURCE_DEADLINE };
 
@@ -275,7 +276,7 @@ static grpc_event drain(struct scripted_transport *transport, struct scripted_qu
   }
 }
 
-/* --- calls ------------------------------------------------------------------------------------- */
+/* --- calls --- */
 
 static grpc_call_error scripted_start_batch(void *context, grpc_call *handle, const grpc_op *ops,
                                             size_t n_ops, void *tag) {
@@ -382,7 +383,7 @@ static grpc_call *scripted_bell_create(void *context, grpc_completion_queue *que
   return (grpc_call *)(void *)scripted_call_new(transport_of(context), CALL_BELL, queue_of(queue));
 }
 
-/* --- the table's queues ------------------------------------------------------------------------ */
+/* --- the table's queues --- */
 
 static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_completion_type type) {
   struct scripted_transport *transport = transport_of(context);
@@ -444,7 +445,7 @@ void scripted_transport_post(struct scripted_transport *transport, grpc_completi
   *last = post;
 }
 
-/* --- life -------------------------------------------------------------------------------------- */
+/* --- life --- */
 
 void scripted_transport_init(struct scripted_transport *transport, struct fake_clock *clock) {
   memset(transport, 0, sizeof *transport);

@@ -1,14 +1,16 @@
 /* scripted_transport – a core whose peers follow a script, in virtual time.
  *
- * It stands in for the core behind the table of src/transport/transport.h, and does what libgrpc 1.51.1 was seen to do:
- * the success of each operation, the capacities of the metadata arrays, a message that loses its bytes when it is
- * started, an error string that is left alone when the status is OK, metadata that lives as long as its call.
+ * It stands in for the core behind the table of src/transport/transport.h, and does what libgrpc
+ * 1.51.1 was seen to do: the success of each operation, the capacities of the metadata arrays, a
+ * message that loses its bytes when it is started, an error string that is left alone when the
+ * status is OK, metadata that lives as long as its call.
  *
- * Time is a fake clock's. When a drainer would sleep, it jumps to the next thing that happens: a step of the script, the
- * deadline of an attempt, or the end of the drainer's own patience. When nothing will ever happen, the drainer gets
- * GRPC_QUEUE_TIMEOUT even if its patience is endless.
+ * Time is a fake clock's. When a drainer would sleep, it jumps to the next thing that happens: a
+ * step of the script, the deadline of an attempt, or the end of the drainer's own patience. When
+ * nothing will ever happen, the drainer gets GRPC_QUEUE_TIMEOUT even if its patience is endless.
  *
- * Whatever the real core would answer with an abort, and whatever the engine must never do, fails the running test.
+ * Whatever the real core would answer with an abort, and whatever the engine must never do, fails
+ * the running test.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_SUPPORT_SCRIPTED_TRANSPORT_H
@@ -48,7 +50,8 @@ struct scripted_transport {
   const struct script_step *script; /* the step to come; NULL = no script */
   int64_t script_from_ns;
 
-  /* Instead of a script: what happens to each attempt. May set will_answer, answer_at_ns and answer. */
+  /* Instead of a script: what happens to each attempt. May set will_answer, answer_at_ns and
+   * answer. */
   void (*on_send)(void *context, struct sent_attempt *attempt);
   void *on_send_context;
   struct wire_answer always;
@@ -61,7 +64,8 @@ struct scripted_transport {
 
 void scripted_transport_init(struct scripted_transport *transport, struct fake_clock *clock);
 
-/* Fails the test if anything of the core's is still held, or a part of the script did not happen. */
+/* Fails the test if anything of the core's is still held, or a part of the script did not
+ * happen. */
 void scripted_transport_fini(struct scripted_transport *transport);
 
 /* Plays `steps` from now on; they are copied, and what was played before has to be over. */

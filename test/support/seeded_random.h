@@ -1,4 +1,5 @@
-/* seeded_random – chance that is the same in every run: one value for ever, or a sequence from a seed.
+/* seeded_random – chance that is the same in every run: one value for ever, or a sequence from a
+ * seed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_SUPPORT_SEEDED_RANDOM_H

@@ -49,7 +49,8 @@ struct sent_attempt {
 /* The value of a key that was sent, or NULL; fails when it was sent twice. */
 const char *sent_attempt_value(const struct sent_attempt *attempt, const char *key);
 
-/* Notes the operation's metadata, and takes its message as the core does: the buffer loses its slices. */
+/* Notes the operation's metadata, and takes its message as the core does: the buffer loses its
+ * slices. */
 void sent_attempt_note_metadata(struct sent_attempt *attempt, const grpc_op *op);
 void sent_attempt_take_message(struct sent_attempt *attempt, const grpc_op *op);
 

@@ -29,14 +29,15 @@ struct weir__bare_reply {
   grpc_call *call; /* keeps the metadata's elements alive */
 };
 
-/* Makes the call on a queue of its own and waits for its end. The channel's own retries are the channel's affair. */
+/* Makes the call on a queue of its own and waits for its end. The channel's own retries are the
+ * channel's affair. */
 void weir__bare_unary(grpc_channel *channel, const struct weir__bare_request *request,
                       struct weir__bare_reply *reply);
 
 void weir__bare_reply_fini(struct weir__bare_reply *reply);
 
-/* An insecure channel to a loopback port with at most these two arguments: the core's retries off or on, and, when not
- * NULL, a service config. */
+/* An insecure channel to a loopback port with at most these two arguments: the core's retries off
+ * or on, and, when not NULL, a service config. */
 enum weir__core_retries { WEIR__CORE_RETRIES_OFF = 0, WEIR__CORE_RETRIES_ON };
 grpc_channel *weir__bare_channel_create(int port, enum weir__core_retries retries,
                                         const char *service_config);

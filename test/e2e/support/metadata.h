@@ -13,7 +13,8 @@
 /* The last value of `key`, owned by `metadata`; NULL when there is none. */
 const grpc_slice *weir__metadata_find(const grpc_metadata_array *metadata, const char *key);
 
-/* Copies the value of `key` as text, cut to fit and terminated. False, and "", when there is none. */
+/* Copies the value of `key` as text, cut to fit and terminated. False, and "", when there is
+ * none. */
 bool weir__metadata_copy_text(const grpc_metadata_array *metadata, const char *key, char *text_out,
                               size_t text_size);
 

@@ -176,8 +176,9 @@ static void serving_destroy(struct serving *serving) {
   free(serving);
 }
 
-/* Announces an event. What was written before is seen by the thread that gets the event: the increment pairs with the
- * load in serve(), since a sanitizer can't see how the core orders the two. */
+/* Announces an event. What was written before is seen by the thread that gets the event: the
+ * increment pairs with the load in serve(), since a sanitizer can't see how the core orders the
+ * two. */
 static void *step_begin(struct serving *serving, enum step step) {
   atomic_fetch_add_explicit(&serving->n_steps, 1,
                             memory_order_relaxed); /* we hold a step, or made it */
@@ -258,7 +259,8 @@ static gpr_timespec instant_after(int64_t span_ns) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(span_ns, GPR_TIMESPAN));
 }
 
-/* Starts a call that will never do anything but meet its deadline, or be cancelled before. False: nothing to wait for. */
+/* Starts a call that will never do anything but meet its deadline, or be cancelled before. False:
+ * nothing to wait for. */
 static bool start_delay(struct serving *serving) {
   weir__test_server *server = serving->server;
   grpc_op op;

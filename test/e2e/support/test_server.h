@@ -1,7 +1,7 @@
 /* test server – a unary server on the real C core, on a loopback port that the system chooses.
  *
- * It answers every method by one handler, drains its own queue with threads of its own, and keeps what each call
- * brought along. A delayed answer costs no thread: a timer of the queue holds it.
+ * It answers every method by one handler, drains its own queue with threads of its own, and keeps
+ * what each call brought along. A delayed answer costs no thread: a timer of the queue holds it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_TEST_E2E_SUPPORT_TEST_SERVER_H
@@ -19,7 +19,8 @@
 
 typedef struct weir__test_server weir__test_server;
 
-/* A call as it came in, borrowed for the handler. Its cancellation reaches calls made with `call` as their parent. */
+/* A call as it came in, borrowed for the handler. Its cancellation reaches calls made with `call`
+ * as their parent. */
 struct weir__test_served {
   const char *path;
   const grpc_call_details *details;
@@ -44,8 +45,8 @@ struct weir__test_reply {
   bool headers_apart; /* response headers go out before the delay, even with a failure */
 };
 
-/* Answers one call. It runs on one of the server's threads, several at a time, and may block and make calls. It must
- * not stop or release its own server. */
+/* Answers one call. It runs on one of the server's threads, several at a time, and may block and
+ * make calls. It must not stop or release its own server. */
 typedef void weir__test_handler_fn(void *context, const struct weir__test_served *served,
                                    struct weir__test_reply *reply);
 
@@ -65,7 +66,8 @@ weir__test_server *weir__test_server_new(weir__test_handler_fn *handler, void *c
 /* The port, the same after a restart. */
 int weir__test_server_port(const weir__test_server *server);
 
-/* Cancels what is being served, closes the port and waits until all is quiet. Nothing happens if it is stopped. */
+/* Cancels what is being served, closes the port and waits until all is quiet. Nothing happens if it
+ * is stopped. */
 void weir__test_server_stop(weir__test_server *server);
 
 /* Opens the same port again. Records and counts go on. Nothing happens if it is running. */
@@ -82,7 +84,8 @@ uint64_t weir__test_server_n_cancelled(weir__test_server *server);
 bool weir__test_server_wait_calls(weir__test_server *server, uint64_t n_calls);
 bool weir__test_server_wait_cancelled(weir__test_server *server, uint64_t n_cancelled);
 
-/* The record of call `index`, from 0, in order of arrival; false when there is none (or more than are kept). */
+/* The record of call `index`, from 0, in order of arrival; false when there is none (or more than
+ * are kept). */
 bool weir__test_server_record(weir__test_server *server, size_t index,
                               struct weir__test_record *record_out);
 

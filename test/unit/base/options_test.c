@@ -12,7 +12,8 @@
 
 #include "src/base/options.h"
 
-/* What a program built with an older header has, what the library knows, and what a newer one has. */
+/* What a program built with an older header has, what the library knows, and what a newer one
+ * has. */
 struct old_options {
   size_t size;
   int32_t first;

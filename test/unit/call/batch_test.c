@@ -86,7 +86,7 @@ static grpc_metadata entry(const char *key, size_t key_size, const char *value, 
   return metadata;
 }
 
-/* --- the core's answer, on a call that is never sent -------------------------------------------- */
+/* --- the core's answer, on a call that is never sent --- */
 
 static grpc_completion_queue *queue;
 static grpc_channel *channel;
@@ -122,7 +122,8 @@ static grpc_call_error core_answer(const grpc_op *ops, size_t n_ops) {
   return error;
 }
 
-/* Both must give the same answer; `why` is told if they do not. The core goes last: it empties messages. */
+/* Both must give the same answer; `why` is told if they do not. The core goes last: it empties
+ * messages. */
 static grpc_call_error assert_as_the_core(const grpc_op *ops, size_t n_ops, const char *why) {
   struct weir__batch batch;
   grpc_call_error ours = weir__batch_read(ops, n_ops, &batch);
@@ -134,7 +135,7 @@ static grpc_call_error assert_as_the_core(const grpc_op *ops, size_t n_ops, cons
   return ours;
 }
 
-/* --- one operation ----------------------------------------------------------------------------- */
+/* --- one operation --- */
 
 static void each_flag_of_each_operation_is_taken_as_the_core_takes_it(void **state) {
   (void)state;
@@ -282,7 +283,7 @@ static void each_byte_of_keys_and_values_is_taken_as_the_core_takes_it(void **st
   }
 }
 
-/* --- whole batches ----------------------------------------------------------------------------- */
+/* --- whole batches --- */
 
 static uint64_t random_next(uint64_t *seed) {
   *seed ^= *seed << 13;

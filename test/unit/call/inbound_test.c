@@ -41,7 +41,8 @@ struct header {
   size_t size; /* of a value that holds a NUL; 0 = it ends at the first */
 };
 
-/* What a server has in hand: a deadline on the core's clock, and headers up to one without a key. */
+/* What a server has in hand: a deadline on the core's clock, and headers up to one without a
+ * key. */
 static weir_inbound *inbound_of(gpr_timespec deadline, const struct header *headers) {
   grpc_metadata metadata[MAX_METADATA];
   grpc_metadata_array array = {.count = 0, .capacity = MAX_METADATA, .metadata = metadata};

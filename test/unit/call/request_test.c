@@ -87,7 +87,7 @@ static grpc_slice bytes_of(grpc_byte_buffer *message) {
   return all;
 }
 
-/* --- the message ------------------------------------------------------------------------------- */
+/* --- the message --- */
 
 static void a_message_is_replayed_as_often_as_asked(void **state) {
   struct fixture *f = *state;
@@ -208,7 +208,7 @@ static void without_memory_nothing_is_kept(void **state) {
   assert_null(weir__request_replay_message(&f->request));
 }
 
-/* --- the metadata ------------------------------------------------------------------------------ */
+/* --- the metadata --- */
 
 static grpc_metadata entry(const char *key, const char *value) {
   grpc_metadata metadata;
@@ -296,7 +296,8 @@ static void weir_s_words_replace_the_application_s(void **state) {
   assert_int_equal(count_of(&merged, WEIR__HEADER_PREVIOUS_ATTEMPTS, "3"), 1);
   weir__merged_metadata_fini(&merged, &f->counting.base);
 
-  /* A marker that is passed on by hand stays where weir has none. A count of attempts is the engine's alone. */
+  /* A marker that is passed on by hand stays where weir has none. A count of attempts is the
+   * engine's alone. */
   assert_int_equal(weir__merged_metadata_init(&merged, metadata, 6, &no_headers, &f->counting.base),
                    WEIR_OK);
   assert_int_equal(merged.count, 3);

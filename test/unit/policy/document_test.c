@@ -662,7 +662,8 @@ static void ten_thousand_methods_load_in_sixteen_mebibytes(void **state) {
   assert_int_equal(measuring.n_bytes, 0);
 }
 
-/* An object of a hundred thousand unknown keys, and one of as many equal ones: told of in time, and all. */
+/* An object of a hundred thousand unknown keys, and one of as many equal ones: told of in time, and
+ * all. */
 static void documents_of_nothing_but_faults_are_read_to_their_end(void **state) {
   (void)state;
   enum { N = 100000, KEY_BYTES = 12 };

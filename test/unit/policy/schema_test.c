@@ -83,7 +83,8 @@ static bool is_set(const upb_Message *message, const upb_FieldDef *field) {
   return upb_Message_Has(message, field);
 }
 
-/* Fails for a field that the message, or a message in it, does not have. Of lists the first element is looked at. */
+/* Fails for a field that the message, or a message in it, does not have. Of lists the first element
+ * is looked at. */
 static void assert_complete(const upb_Message *message, const upb_MessageDef *def) {
   for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
     const upb_FieldDef *field = upb_MessageDef_Field(def, i);
@@ -109,7 +110,8 @@ static void every_key_of_the_schema_is_read(void **state) {
   assert_int_equal(f->problems.n_refused, 0);
 }
 
-/* upb's own decoder stops at the first fault and sees less of them; what it accepts, it must read the same. */
+/* upb's own decoder stops at the first fault and sees less of them; what it accepts, it must read
+ * the same. */
 static void upbs_json_decoder_reads_the_same_message(void **state) {
   struct fixture *f = *state;
   static const char text[] =

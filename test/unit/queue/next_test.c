@@ -65,7 +65,7 @@ static void taker_join(struct taker *taker) {
   assert_int_equal(pthread_join(taker->thread, NULL), 0);
 }
 
-/* --- one thread -------------------------------------------------------------------------------- */
+/* --- one thread --- */
 
 static void batches_come_as_the_core_and_the_queue_end_them(void **state) {
   struct queue_fixture *f = *state;
@@ -204,7 +204,7 @@ static void a_block_comes_zeroed_again(void **state) {
   weir__queue_block_give(f->queue, again);
 }
 
-/* --- timers ------------------------------------------------------------------------------------ */
+/* --- timers --- */
 
 static void the_earliest_timer_comes_first(void **state) {
   struct queue_fixture *f = *state;
@@ -263,7 +263,7 @@ static void shutdown_fires_what_is_armed_at_once(void **state) {
   weir__queue_unlock(f->queue);
 }
 
-/* --- time that passes only in sleep ------------------------------------------------------------ */
+/* --- time that passes only in sleep --- */
 
 #define MAX_WAITS 16
 
@@ -379,7 +379,7 @@ static void timers_bound_the_sleep_and_the_deadline_ends_the_wait(void **state) 
   weir_completion_queue_destroy(queue);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 static void a_batch_that_ends_wakes_a_sleeper(void **state) {
   struct queue_fixture *f = *state;
@@ -449,8 +449,8 @@ static void a_nearer_timer_wakes_a_sleeper_that_waits_for_a_farther_one(void **s
   assert_came(next(f, never()), &tags[1], 1);
 }
 
-/* Two sleep without a bound; a timer is armed, of which one of them is told; then an event takes one of them away for
- * good. The other must wake for the timer, whichever it is. */
+/* Two sleep without a bound; a timer is armed, of which one of them is told; then an event takes
+ * one of them away for good. The other must wake for the timer, whichever it is. */
 static void a_thread_that_leaves_hands_the_watch_for_timers_on(void **state) {
   struct queue_fixture *f = *state;
   uint64_t seed = 5;
@@ -493,7 +493,7 @@ static void every_sleeper_sees_the_shutdown(void **state) {
   assert_int_equal(n_shutdowns, 3);
 }
 
-/* --- everything at once ------------------------------------------------------------------------ */
+/* --- everything at once --- */
 
 #define N_STORM_POLLERS 4
 #define N_STORM_BEGINNERS 4

@@ -140,7 +140,7 @@ static void running_out_of_memory_is_told_and_what_there_is_stays(void **state) 
   assert_int_equal(counting.n_outstanding, 0);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 #define N_OWNERS 3
 #define N_PLUCKERS 3
@@ -237,7 +237,8 @@ static void *plucker_run(void *context) {
   return NULL;
 }
 
-/* A slot changes hands while others look at it: who has seen a tag must not get the batch that comes after. */
+/* A slot changes hands while others look at it: who has seen a tag must not get the batch that
+ * comes after. */
 static void a_claim_is_of_the_tag_that_was_asked_for_and_of_one_thread(void **state) {
   (void)state;
   static struct crowd crowd;

@@ -73,7 +73,7 @@ static void assert_came(grpc_event event, const void *tag, int success) {
   assert_int_equal(event.success, success);
 }
 
-/* --- one thread -------------------------------------------------------------------------------- */
+/* --- one thread --- */
 
 static void a_batch_that_the_core_has_ended_is_plucked(void **state) {
   struct queue_fixture *f = *state;
@@ -266,7 +266,7 @@ static void shutdown_comes_when_the_last_batch_has_been_plucked(void **state) {
   weir__queue_block_give(f->queue, completion);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 static void a_batch_that_ends_while_it_is_plucked_wakes_its_thread(void **state) {
   struct queue_fixture *f = *state;
@@ -429,7 +429,8 @@ static void a_thread_that_plucks_an_abandoned_batch_goes_on_waiting_for_its_tag(
   }
 }
 
-/* Seven threads pluck seven tags, and nothing has ended yet: the last to come is turned away, or whom it crowded out. */
+/* Seven threads pluck seven tags, and nothing has ended yet: the last to come is turned away, or
+ * whom it crowded out. */
 static void seven_pluck(struct queue_fixture *f) {
   struct plucker pluckers[WEIR__MAX_PLUCKERS + 1];
   struct batch *batches[WEIR__MAX_PLUCKERS + 1];
@@ -470,7 +471,7 @@ static void the_seventh_thread_is_turned_away_though_a_timer_would_bound_its_wai
   assert_came(pluck(f, &tags[7], never()), &tags[7], 1);
 }
 
-/* --- everything at once ------------------------------------------------------------------------ */
+/* --- everything at once --- */
 
 #define N_STORM_PLUCKERS 4
 #define N_STORM_BEGINNERS 4

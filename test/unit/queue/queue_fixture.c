@@ -12,7 +12,7 @@
 #include "src/base/container_of.h"
 #include "src/transport/transport.h"
 
-/* --- the queue --------------------------------------------------------------------------------- */
+/* --- the queue --- */
 
 static void *counted_allocate(void *context, size_t n_bytes) {
   struct queue_fixture *fixture = context;
@@ -66,7 +66,7 @@ void queue_fixture_fini(struct queue_fixture *fixture) {
   assert_int_equal(atomic_load(&fixture->n_outstanding), 0);
 }
 
-/* --- batches ----------------------------------------------------------------------------------- */
+/* --- batches --- */
 
 static struct batch *batch_of(struct weir__completion *completion) {
   return WEIR__CONTAINER_OF(completion, struct batch, completion);
@@ -136,7 +136,7 @@ void batch_end_at(struct batch *batch, int64_t due_at_ns) {
   weir__queue_wake_for_timer(queue);
 }
 
-/* --- what is not weir's ------------------------------------------------------------------------ */
+/* --- what is not weir's --- */
 
 void foreign_post(struct queue_fixture *fixture, void *tag) {
   assert_int_equal(weir__transport_core()->call_start_batch(NULL, fixture->lame, NULL, 0, tag),
@@ -152,7 +152,7 @@ void foreign_post_failed(struct queue_fixture *fixture, void *tag) {
   grpc_channel_destroy(channel);
 }
 
-/* --- time and chance --------------------------------------------------------------------------- */
+/* --- time and chance --- */
 
 gpr_timespec never(void) {
   return gpr_inf_future(GPR_CLOCK_MONOTONIC);

@@ -34,10 +34,12 @@ struct batch {
 /* grpc_init must have been called. `type` is GRPC_CQ_NEXT or GRPC_CQ_PLUCK. */
 void queue_fixture_init(struct queue_fixture *fixture, grpc_cq_completion_type type);
 
-/* Shuts the queue down, expects that nothing is left in it, and that all memory has been given back. */
+/* Shuts the queue down, expects that nothing is left in it, and that all memory has been given
+ * back. */
 void queue_fixture_fini(struct queue_fixture *fixture);
 
-/* A queue is made as queue_fixture_init does, with as much memory as `n_allowed` says. NULL when it ran out. */
+/* A queue is made as queue_fixture_init does, with as much memory as `n_allowed` says. NULL when it
+ * ran out. */
 weir_completion_queue *queue_fixture_new_queue(struct queue_fixture *fixture,
                                                grpc_cq_completion_type type);
 

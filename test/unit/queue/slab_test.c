@@ -20,7 +20,7 @@
 #define SMALL_SLAB_BYTES 2048 /* one block */
 #define N_MANY 100000
 
-/* --- one thread -------------------------------------------------------------------------------- */
+/* --- one thread --- */
 
 static void a_block_that_was_given_back_is_taken_again(void **state) {
   (void)state;
@@ -207,7 +207,7 @@ static void running_out_of_memory_is_survived_at_every_growth(void **state) {
   assert_true(n_allowed > 10);
 }
 
-/* --- threads ----------------------------------------------------------------------------------- */
+/* --- threads --- */
 
 #define N_THREADS 8
 #define N_ROUNDS 200
@@ -231,7 +231,8 @@ static uint64_t random_next(uint64_t *seed) {
   return *seed;
 }
 
-/* Writes its own mark to the whole of each block it holds: another holder would see it, or ThreadSanitizer. */
+/* Writes its own mark to the whole of each block it holds: another holder would see it, or
+ * ThreadSanitizer. */
 static void *crowd_run(void *context) {
   struct crowd_thread *self = context;
   struct crowd *crowd = self->crowd;

@@ -130,7 +130,7 @@ static void many_timers_come_out_sorted(void **state) {
   assert_sorts(N_MANY, often_equal);
 }
 
-/* --- against a list that is searched ----------------------------------------------------------- */
+/* --- against a list that is searched --- */
 
 #define N_TIMERS 60
 
