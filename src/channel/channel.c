@@ -227,6 +227,12 @@ void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queu
 
 /* --- calls --- */
 
+/* A monotonic deadline, the usual one, asks for no time. */
+static int64_t instant_of(gpr_timespec deadline, const weir_completion_queue *queue) {
+  int64_t now_ns = deadline.clock_type == GPR_CLOCK_MONOTONIC ? 0 : weir__queue_now_ns(queue);
+  return weir__instant_from_timespec(deadline, now_ns);
+}
+
 weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                     uint32_t propagation_mask,
                                     weir_completion_queue *completion_queue, grpc_slice method,
@@ -243,7 +249,7 @@ weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_cal
       .propagation_mask = propagation_mask,
       .method = method,
       .host = host,
-      .deadline_at_ns = weir__instant_from_timespec(deadline, weir__queue_now_ns(completion_queue)),
+      .deadline_at_ns = instant_of(deadline, completion_queue),
       .inbound = known.inbound,
   };
   if (known.inbound != NULL && parent_call == NULL) {
