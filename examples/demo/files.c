@@ -34,12 +34,12 @@ char *files_read(const char *name) {
   find(name, path);
   FILE *file = fopen(path, "rb");
   char *text = calloc(1, SIZE_LIMIT);
-  if (file == NULL || text == NULL) {
+  size_t size = file != NULL && text != NULL ? fread(text, 1, SIZE_LIMIT - 1, file) : 0;
+  if (size == 0) {
     fprintf(stderr, "demo: can't read %s: start it in the repository's root, or with Bazel\n",
             path);
     _Exit(EXIT_NO_FILE);
   }
-  (void)fread(text, 1, SIZE_LIMIT - 1, file);
   (void)fclose(file);
   return text;
 }
