@@ -22,8 +22,8 @@ static atomic_uint
 static pthread_once_t fork_hook_once = PTHREAD_ONCE_INIT;
 
 static void count_fork(void) {
-  atomic_fetch_add_explicit(
-      &n_forks, 1, memory_order_relaxed); /* the child has one thread: nothing to order with */
+  /* relaxed: the child has one thread, so there is nothing to order with */
+  atomic_fetch_add_explicit(&n_forks, 1, memory_order_relaxed);
 }
 
 static void install_fork_hook(void) {

@@ -14,6 +14,18 @@
 
 /* --- life --- */
 
+void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
+  struct weir_plan *plan = &call->plan;
+  memset(plan, 0, sizeof *plan);
+  plan->inbound = call->inbound != NULL ? &call->inbound->facts : NULL;
+  plan->path = (const char *)GRPC_SLICE_START_PTR(call->method);
+  plan->path_size = GRPC_SLICE_LENGTH(call->method);
+  plan->method = weir_policy_method(call->environment->policy, plan->path, plan->path_size);
+  plan->deadline_at_ns = deadline_at_ns;
+  plan->deadline_bound =
+      deadline_at_ns == WEIR_NO_DEADLINE ? WEIR_DEADLINE_BOUND_NONE : WEIR_DEADLINE_BOUND_CALL;
+}
+
 weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   struct weir__environment *environment = arguments->environment;
   grpc_slice *host = NULL;
@@ -43,7 +55,6 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   weir__environment_ref(environment);
   if (arguments->inbound != NULL) {
     call->inbound = weir__inbound_ref(arguments->inbound);
-    call->plan.inbound = &call->inbound->facts;
   }
   if (arguments->parent != NULL) {
     const struct weir__transport *transport = weir__queue_transport(call->queue);
@@ -54,14 +65,7 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   call->method = grpc_slice_ref(arguments->method);
   call->attempt.details = grpc_empty_slice();
   call->backoff.on_due = weir__one_batch_on_due;
-  call->plan.path = (const char *)GRPC_SLICE_START_PTR(call->method);
-  call->plan.path_size = GRPC_SLICE_LENGTH(call->method);
-  call->plan.method =
-      weir_policy_method(environment->policy, call->plan.path, call->plan.path_size);
-  call->plan.deadline_at_ns = arguments->deadline_at_ns;
-  call->plan.deadline_bound = arguments->deadline_at_ns == WEIR_NO_DEADLINE
-                                  ? WEIR_DEADLINE_BOUND_NONE
-                                  : WEIR_DEADLINE_BOUND_CALL;
+  weir__call_init_plan(call, arguments->deadline_at_ns);
   return call;
 }
 

@@ -32,16 +32,21 @@
 #include "src/call/request.h"
 #include "src/queue/queue.h"
 
-/* Bits of `state`; each is set once and stays. */
+/* Bits of `state`. Each is set once and stays, unless the first batch could not be started: then the
+ * call is as if it had not been. */
 enum weir__call_state {
-  WEIR__CALL_STARTING = 1u << 0, /* a thread has taken it on itself to start the first batch */
-  WEIR__CALL_STARTED =
-      1u << 1, /* the first batch was; attempt.core can be seen, unless the call ended at once */
-  WEIR__CALL_CANCELLED = 1u << 2,        /* `cancellation` is set */
-  WEIR__CALL_PARENT_CANCELLED = 1u << 4, /* no attempt is started any more */
-  WEIR__CALL_METADATA_AWAITED =
-      1u << 5, /* a batch of its own waits for the initial metadata of a one-batch call */
-  WEIR__CALL_ENDED = 1u << 3 /* the outcome, and what the caller sees of it, are set */
+  /* a thread has taken it on itself to start the first batch */
+  WEIR__CALL_STARTING = 1u << 0,
+  /* the first batch was; attempt.core can be seen, unless the call ended at once */
+  WEIR__CALL_STARTED = 1u << 1,
+  /* `cancellation` is set */
+  WEIR__CALL_CANCELLED = 1u << 2,
+  /* no attempt is started any more */
+  WEIR__CALL_PARENT_CANCELLED = 1u << 3,
+  /* a batch of its own waits for the initial metadata of a one-batch call */
+  WEIR__CALL_METADATA_AWAITED = 1u << 4,
+  /* the outcome, and what the caller sees of it, are set */
+  WEIR__CALL_ENDED = 1u << 5
 };
 
 /* The states of `progress`. */
@@ -161,6 +166,9 @@ static inline const struct weir__cancellation *weir__call_cancellation(const wei
 }
 
 /* --- call.c --- */
+
+/* Makes the plan of a call that is not started, with the deadline that was given to it. */
+void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns);
 
 /* Gives back a share that is not the application's; the last one frees the call. */
 void weir__call_release(weir_call *call);

@@ -129,8 +129,8 @@ static void scrub_status(weir_call *call, const struct weir_event *event) {
 
 void weir__call_end(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->environment->stack;
-  call->outcome.ended_at_ns =
-      event->now_ns; /* of the call: a backoff may have followed its last attempt */
+  /* Of the call: a backoff may have followed its last attempt. */
+  call->outcome.ended_at_ns = event->now_ns;
   while (weir__stack_settle(stack, call->layer_states, event, &call->outcome, &call->plan,
                             &call->n_unsettled) == WEIR_DISPOSITION_RETRY) {
     /* the end is the end */
@@ -146,9 +146,8 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
   }
   if (call->ended_here) {
     bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL;
-    if (!under_way) {
-      weir__attempt_drop_response(
-          &call->attempt); /* of a stream, another thread may be handing it out */
+    if (!under_way) { /* another thread may be handing it out */
+      weir__attempt_drop_response(&call->attempt);
     }
     const char *words = own_words(call);
     set_details(call, words, strlen(words));

@@ -79,8 +79,8 @@ static bool may_go_on_locked(weir_call *call, int64_t now_ns) {
  * may be over. */
 static bool attempt_again(weir_call *call, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__attempt last =
-      call->attempt; /* its status is the call's, if no other attempt can be made */
+  /* Its status is the call's, if no other attempt can be made. */
+  struct weir__attempt last = call->attempt;
   grpc_byte_buffer *message = weir__request_replay_message(&call->request);
   if (message == NULL) {
     call->plan.reason = WEIR_REASON_NO_MEMORY;
@@ -106,8 +106,8 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
       return true;
     }
     call->plan.n_attempts = n_attempts;
-    call->n_unsettled =
-        n_unsettled; /* the layers that have heard of the last outcome hear of it once */
+    /* The layers that have heard of the last outcome hear of it once. */
+    call->n_unsettled = n_unsettled;
     call->n_sent--;
     call->plan.reason = WEIR_REASON_NO_MEMORY;
     weir__queue_lock(call->queue);

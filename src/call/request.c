@@ -20,10 +20,6 @@ void weir__request_init(struct weir__request *request, const struct weir__batch 
   request->message = batch->send_message->data.send_message.send_message;
 }
 
-size_t weir__request_message_bytes(const struct weir__request *request) {
-  return grpc_byte_buffer_length(request->message);
-}
-
 void weir__request_keep(struct weir__request *request, size_t max_bytes,
                         const struct weir_allocator *allocator) {
   const grpc_slice_buffer *message = &request->message->data.raw.slice_buffer;

@@ -40,8 +40,6 @@ struct weir__request {
 /* Reads the request of a unary batch. Nothing is kept yet. */
 void weir__request_init(struct weir__request *request, const struct weir__batch *batch);
 
-size_t weir__request_message_bytes(const struct weir__request *request);
-
 /* Takes references for a replay, if the message is not larger than `max_bytes` and there is memory;
  * sets `kept`. */
 void weir__request_keep(struct weir__request *request, size_t max_bytes,

@@ -166,11 +166,11 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
 
 /* Nothing came of the first batch: as if it had not been started. */
 static void undo_first(weir_call *call, const struct weir__batch *batch,
-                       const struct weir_event *event, const struct weir_plan *unstarted) {
+                       const struct weir_event *event, int64_t deadline_at_ns) {
   weir__stack_release(&call->environment->stack, call->layer_states, event, call->n_admitted);
   memset(call->layer_states, 0, call->environment->stack.states_bytes);
   call->n_admitted = 0;
-  call->plan = *unstarted;
+  weir__call_init_plan(call, deadline_at_ns);
   call->n_sent = 0;
   weir__request_fini(&call->request, call->environment->allocator);
   weir__queue_lock(call->queue); /* a canceller may look for an attempt */
@@ -193,13 +193,13 @@ static grpc_call_error start_first(weir_call *call, const struct weir__batch *ba
     return error;
   }
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
-  struct weir_plan unstarted = call->plan;
+  int64_t deadline_at_ns = call->plan.deadline_at_ns; /* before the layers bring it nearer */
   call->plan.shape = one_batch ? WEIR_CALL_SHAPE_ONE_BATCH : WEIR_CALL_SHAPE_STREAM;
   call->plan.started_at_ns = event.now_ns;
   bool refused = false;
   error = first_attempt(call, batch, &event, &refused);
   if (error != GRPC_CALL_OK) {
-    undo_first(call, batch, &event, &unstarted);
+    undo_first(call, batch, &event, deadline_at_ns);
   } else if (refused) {
     weir__call_end(call, &event);
     atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);

@@ -109,7 +109,7 @@ static void a_message_is_replayed_as_often_as_asked(void **state) {
     grpc_byte_buffer *message = message_of(rows[i].n_slices, rows[i].slice_bytes);
     grpc_slice expected = bytes_of(message);
     read_request(f, message);
-    assert_int_equal(weir__request_message_bytes(&f->request), GRPC_SLICE_LENGTH(expected));
+    assert_int_equal(grpc_byte_buffer_length(f->request.message), GRPC_SLICE_LENGTH(expected));
 
     weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
     if (!f->request.kept || (f->counting.n_outstanding > 0) != rows[i].allocates) {
