@@ -126,15 +126,16 @@ struct weir_retry_options {
   size_t size;
   enum weir_retry_owner owner;
   int64_t min_attempt_time_ns; /* an attempt that would have less is not made */
-  uint32_t replay_bytes;       /* requests above this are sent once (the limit itself still fits) */
-  bool retry_after_headers;    /* one-batch calls: response headers alone do not commit */
+  uint32_t replay_bytes;    /* a call that sends more is committed (the limit itself still fits) */
+  bool retry_after_headers; /* one-batch calls: response headers alone do not commit */
+  uint32_t channel_replay_bytes; /* as replay_bytes, of all calls of the channel together */
 };
 
 #define WEIR_RETRY_OPTIONS_INIT                                                     \
   {                                                                                 \
     .size = sizeof(struct weir_retry_options), .owner = WEIR_RETRY_OWNER_OUTERMOST, \
     .min_attempt_time_ns = 1 * WEIR_MS_NS, .replay_bytes = 256 * 1024,              \
-    .retry_after_headers = false                                                    \
+    .retry_after_headers = false, .channel_replay_bytes = 16 * 1024 * 1024          \
   }
 
 /* A6 retryPolicy of a method. max_attempts 1 = no retry policy. */

@@ -21,7 +21,7 @@ enum weir_reason {
   WEIR_REASON_NOT_RETRYABLE, /* the code is not in the policy's list */
   WEIR_REASON_ATTEMPTS_EXHAUSTED, /* maxAttempts were made */
   WEIR_REASON_NO_RETRY_POLICY,    /* the method has none */
-  /* the call is not one batch, or its request is larger than replayBytes */
+  /* what it sends is more than replayBytes, or channelReplayBytes, allow to keep */
   WEIR_REASON_NOT_REPLAYABLE,
   WEIR_REASON_DEADLINE,  /* the call's own time was up */
   WEIR_REASON_CANCELLED, /* by the application, or by the parent */

@@ -7,7 +7,8 @@
 #include <grpc/slice.h>
 
 #include "src/base/allocator.h"
-#include "src/call/one_batch.h"
+#include "src/call/backoff.h"
+#include "src/call/stream.h"
 #include "src/time/instant.h"
 
 #define NS_PER_US 1000
@@ -64,16 +65,25 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   }
   call->method = grpc_slice_ref(arguments->method);
   call->attempt.details = grpc_empty_slice();
-  call->backoff.on_due = weir__one_batch_on_due;
+  call->backoff.on_due = weir__backoff_on_due;
   weir__call_init_plan(call, arguments->deadline_at_ns);
   return call;
+}
+
+void weir__call_drop_request(weir_call *call) {
+  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+    weir__request_fini(&call->request, &call->environment->replay_budget,
+                       call->environment->allocator);
+  } else {
+    weir__stream_release(call);
+  }
 }
 
 static void call_free(weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   struct weir__environment *environment = call->environment;
   weir_completion_queue *queue = call->queue;
-  weir__request_fini(&call->request, environment->allocator);
+  weir__call_drop_request(call);
   weir__attempt_fini(&call->attempt, transport);
   weir__parent_watch_free(call);
   grpc_slice_unref(call->method);
@@ -214,7 +224,7 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
               .trailing_count = attempt->trailing_metadata.count,
               .failed_before_recv_message =
                   transport->call_failed_before_recv_message(transport->context, attempt->core),
-              .recv_message_done = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH,
+              .recv_message_done = arrivals->message_asked,
           },
       .signals_trusted = call->environment->signals_trusted,
       .got_message = arrivals->message,
@@ -310,22 +320,13 @@ static struct weir__cancellation *cancellation_new(const weir_call *call, grpc_s
   return cancellation;
 }
 
-/* Ends a call that waits for a retry. */
-static void cancel_in_backoff(weir_call *call) {
-  struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
-  weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event.now_ns);
-  call->plan.reason = WEIR_REASON_CANCELLED;
-  weir__call_end(call, &event);
-  weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
-}
-
 void weir__call_parent_cancelled(weir_call *call) {
   weir__queue_lock(call->queue);
   atomic_fetch_or_explicit(&call->state, WEIR__CALL_PARENT_CANCELLED, memory_order_release);
   bool in_backoff = weir__queue_disarm_locked(call->queue, &call->backoff);
   weir__queue_unlock(call->queue);
   if (in_backoff) {
-    cancel_in_backoff(call);
+    weir__backoff_cancelled(call);
   }
 }
 
@@ -349,7 +350,7 @@ static void cancel_with(weir_call *call, struct weir__cancellation *cancellation
   if (!first) {
     weir__free(call->environment->allocator, cancellation);
   } else if (in_backoff) {
-    cancel_in_backoff(call);
+    weir__backoff_cancelled(call);
   } else if (core != NULL) {
     weir__call_cancel_core(call, core);
     transport->call_unref(transport->context, core);

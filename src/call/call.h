@@ -46,7 +46,9 @@ enum weir__call_state {
   /* a batch of its own waits for the initial metadata of a one-batch call */
   WEIR__CALL_METADATA_AWAITED = 1u << 4,
   /* the outcome, and what the caller sees of it, are set */
-  WEIR__CALL_ENDED = 1u << 5
+  WEIR__CALL_ENDED = 1u << 5,
+  /* a call in several batches, each of which goes straight to the core: nothing is written down */
+  WEIR__CALL_DIRECT = 1u << 6
 };
 
 /* The states of `progress`. */
@@ -76,6 +78,8 @@ struct weir__attempt_record {
   uint8_t origin;
 };
 
+struct weir__stream;
+
 struct weir_call {
   weir_completion_queue *queue;
   struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot; not at the start */
@@ -99,7 +103,10 @@ struct weir_call {
   grpc_slice *host; /* NULL = the channel's */
 
   struct weir__outputs outputs;
-  struct weir__request request;
+  union {
+    struct weir__request request; /* of a call in one batch */
+    struct weir__stream *stream;  /* of one in several; NULL = it is not replayed */
+  };
   struct weir__attempt attempt;
   struct weir__timer backoff;
 
@@ -170,6 +177,9 @@ static inline const struct weir__cancellation *weir__call_cancellation(const wei
 /* Makes the plan of a call that is not started, with the deadline that was given to it. */
 void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns);
 
+/* Frees what was kept to be sent again. */
+void weir__call_drop_request(weir_call *call);
+
 /* Gives back a share that is not the application's; the last one frees the call. */
 void weir__call_release(weir_call *call);
 
@@ -196,6 +206,7 @@ void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
 struct weir__arrivals {
   size_t initial_capacity; /* of the array of the initial metadata; 0 = it has not come */
   bool message;            /* at least one */
+  bool message_asked;      /* something has come where one was asked for, if only the end */
   bool limit_exceeded;     /* and one was larger than the policy allows */
 };
 

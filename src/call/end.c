@@ -8,6 +8,7 @@
 
 #include "interceptors/translation/translation.h"
 #include "src/call/call.h"
+#include "src/call/stream.h"
 
 /* --- what the caller sees --- */
 
@@ -145,7 +146,8 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
     call->parent = NULL;
   }
   if (call->ended_here) {
-    bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL;
+    bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL &&
+                     !weir__stream_is_between(call);
     if (!under_way) { /* another thread may be handing it out */
       weir__attempt_drop_response(&call->attempt);
     }

@@ -14,6 +14,7 @@
 #include <weir/log.h>
 #include <weir/policy.h>
 
+#include "src/call/replay_budget.h"
 #include "src/stack/stack.h"
 
 struct weir__environment {
@@ -26,6 +27,7 @@ struct weir__environment {
   weir_policy *policy;
   struct weir__stack stack;
   bool signals_trusted; /* see wire_signals.h */
+  struct weir__replay_budget replay_budget;
 };
 
 static inline void weir__environment_ref(struct weir__environment *environment) {

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/call/one_batch.h"
 
-#include <string.h>
-
 #include <grpc/byte_buffer.h>
 
-#include "src/base/container_of.h"
+#include "src/call/backoff.h"
 
 /* Each operation's own part of the union is written by the caller; the rest of it is never read. */
 static void op_init(grpc_op *op, grpc_op_type type, uint32_t flags) {
@@ -59,110 +57,18 @@ struct weir__completion *weir__one_batch_completion(weir_call *call) {
   return NULL;
 }
 
-/* Whether the call may go on: it was not cancelled, and its queue is not shut down. If not, says
- * what it ends with. */
-static bool may_go_on_locked(weir_call *call, int64_t now_ns) {
-  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
-  if ((state & (WEIR__CALL_CANCELLED | WEIR__CALL_PARENT_CANCELLED)) != 0) {
-    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, now_ns);
-    call->plan.reason = WEIR_REASON_CANCELLED;
-    return false;
-  }
-  if (weir__queue_is_shut_down_locked(call->queue)) {
-    call->plan.reason = WEIR_REASON_SHUTDOWN; /* with the last real status */
-    return false;
-  }
-  return true;
-}
-
-/* Sends the request once more. False: the call has to end with call->outcome. After true the call
- * may be over. */
-static bool attempt_again(weir_call *call, int64_t now_ns) {
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  /* Its status is the call's, if no other attempt can be made. */
-  struct weir__attempt last = call->attempt;
+bool weir__one_batch_resend(weir_call *call, int64_t now_ns) {
   grpc_byte_buffer *message = weir__request_replay_message(&call->request);
-  if (message == NULL) {
-    call->plan.reason = WEIR_REASON_NO_MEMORY;
-    return false;
-  }
-  grpc_call *core = weir__call_create_core(call);
-  weir__queue_lock(call->queue);
-  bool goes_on = may_go_on_locked(call, now_ns);
-  if (goes_on) {
-    memset(&call->attempt, 0, sizeof call->attempt);
-    call->attempt.core = core;
-    call->attempt.details = grpc_empty_slice();
-  }
-  weir__queue_unlock(call->queue);
-  if (goes_on) {
-    uint32_t n_attempts = call->plan.n_attempts;
-    size_t n_unsettled = call->n_unsettled;
-    weir__call_begin_attempt(call, now_ns);
-    if (weir__one_batch_send(call, message, now_ns, weir__one_batch_completion(call)) ==
-        GRPC_CALL_OK) {
-      grpc_byte_buffer_destroy(message);
-      weir__attempt_fini(&last, transport);
+  if (message != NULL) {
+    grpc_call_error error =
+        weir__one_batch_send(call, message, now_ns, weir__one_batch_completion(call));
+    grpc_byte_buffer_destroy(message);
+    if (error == GRPC_CALL_OK) {
       return true;
     }
-    call->plan.n_attempts = n_attempts;
-    /* The layers that have heard of the last outcome hear of it once. */
-    call->n_unsettled = n_unsettled;
-    call->n_sent--;
-    call->plan.reason = WEIR_REASON_NO_MEMORY;
-    weir__queue_lock(call->queue);
-    call->attempt = last;
-    weir__queue_unlock(call->queue);
   }
-  grpc_byte_buffer_destroy(message);
-  transport->call_unref(transport->context, core);
+  call->plan.reason = WEIR_REASON_NO_MEMORY;
   return false;
-}
-
-/* A layer wants another attempt at plan.resume_at_ns. False: the call has to end with
- * call->outcome. */
-static bool retry_schedule(weir_call *call, const struct weir_event *event) {
-  if (weir__stack_resume(&call->environment->stack, call->layer_states, event, &call->plan) ==
-      WEIR_ADMISSION_REFUSE) {
-    return false;
-  }
-  if (call->plan.resume_at_ns <= event->now_ns) {
-    return attempt_again(call, event->now_ns);
-  }
-  weir__parent_watch_start(call);
-  weir__queue_lock(call->queue);
-  bool goes_on = may_go_on_locked(call, event->now_ns);
-  if (goes_on) {
-    call->backoff.due_at_ns = call->plan.resume_at_ns;
-    weir__queue_arm_locked(call->queue, &call->backoff);
-  }
-  weir_completion_queue *queue = call->queue; /* once unlocked, the call may be over */
-  weir__queue_ref(queue);
-  weir__queue_unlock(queue);
-  if (goes_on) {
-    weir__queue_wake_for_timer(queue);
-  }
-  weir__queue_unref(queue);
-  return goes_on;
-}
-
-void weir__one_batch_on_due(struct weir__timer *timer, int64_t now_ns) {
-  weir_call *call = WEIR__CONTAINER_OF(timer, weir_call, backoff);
-  struct weir_event event = weir__call_event_at(call, now_ns);
-  struct weir__completion *completion = weir__one_batch_completion(call);
-  call->plan.resume_at_ns = now_ns;
-
-  weir__queue_lock(call->queue);
-  bool goes_on = may_go_on_locked(call, now_ns);
-  weir__queue_unlock(call->queue);
-  if (goes_on &&
-      weir__stack_resume(&call->environment->stack, call->layer_states, &event, &call->plan) ==
-          WEIR_ADMISSION_PROCEED &&
-      attempt_again(call, now_ns)) {
-    return;
-  }
-  weir__call_end(call, &event);
-  weir__queue_push_ready(call->queue, completion);
 }
 
 static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
@@ -176,12 +82,13 @@ static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_ev
   const struct weir__arrivals arrivals = {
       .initial_capacity = call->attempt.initial_metadata.capacity,
       .message = message != NULL,
+      .message_asked = true,
       .limit_exceeded = too_large,
   };
   weir__call_classify(call, &arrivals, event.now_ns);
   if (weir__stack_settle(&call->environment->stack, call->layer_states, &event, &call->outcome,
                          &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
-      retry_schedule(call, &event)) {
+      weir__backoff_begin(call, &event)) {
     return false;
   }
   weir__call_end(call, &event);

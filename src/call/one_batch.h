@@ -4,6 +4,7 @@
 #ifndef WEIR_SRC_CALL_ONE_BATCH_H
 #define WEIR_SRC_CALL_ONE_BATCH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <grpc/grpc.h>
@@ -20,7 +21,9 @@ grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message,
 /* The call's one batch. */
 struct weir__completion *weir__one_batch_completion(weir_call *call);
 
-/* The backoff of a call is over, or its queue is being shut down. */
-void weir__one_batch_on_due(struct weir__timer *timer, int64_t now_ns);
+/* Sends the request once more, on a fresh attempt. False: it could not be; sets the
+ * reason. After true the call may be
+ * over. */
+bool weir__one_batch_resend(weir_call *call, int64_t now_ns);
 
 #endif /* WEIR_SRC_CALL_ONE_BATCH_H */

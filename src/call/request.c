@@ -20,23 +20,37 @@ void weir__request_init(struct weir__request *request, const struct weir__batch 
   request->message = batch->send_message->data.send_message.send_message;
 }
 
-void weir__request_keep(struct weir__request *request, size_t max_bytes,
+static bool budget_take(struct weir__replay_budget *budget, size_t n_bytes) {
+  weir__replay_budget_take(budget, n_bytes);
+  if (!weir__replay_budget_fits(budget)) {
+    weir__replay_budget_give(budget, n_bytes);
+    return false;
+  }
+  return true;
+}
+
+void weir__request_keep(struct weir__request *request, uint32_t max_bytes,
+                        struct weir__replay_budget *budget,
                         const struct weir_allocator *allocator) {
   const grpc_slice_buffer *message = &request->message->data.raw.slice_buffer;
-  if (request->message->type != GRPC_BB_RAW || message->length > max_bytes) {
+  if (message->length > max_bytes || message->count > UINT32_MAX ||
+      !budget_take(budget, message->length)) {
+    weir__replay_budget_note_overflow(budget);
     return;
   }
   request->slices = request->inline_slices;
   if (message->count > WEIR__REQUEST_INLINE_SLICES) {
     request->slices = weir__zalloc_array(allocator, message->count, sizeof request->slices[0]);
     if (request->slices == NULL) {
+      weir__replay_budget_give(budget, message->length);
       return;
     }
   }
   for (size_t i = 0; i < message->count; i++) {
     request->slices[i] = grpc_slice_ref(message->slices[i]);
   }
-  request->n_slices = message->count;
+  request->n_slices = (uint32_t)message->count;
+  request->n_bytes = (uint32_t)message->length;
   request->compression = request->message->data.raw.compression;
   request->kept = true;
 }
@@ -49,7 +63,12 @@ grpc_byte_buffer *weir__request_replay_message(const struct weir__request *reque
                                                 request->compression);
 }
 
-void weir__request_fini(struct weir__request *request, const struct weir_allocator *allocator) {
+void weir__request_fini(struct weir__request *request, struct weir__replay_budget *budget,
+                        const struct weir_allocator *allocator) {
+  if (!request->kept) {
+    return;
+  }
+  weir__replay_budget_give(budget, request->n_bytes);
   for (size_t i = 0; i < request->n_slices; i++) {
     grpc_slice_unref(request->slices[i]);
   }

@@ -19,6 +19,7 @@
 #include <weir/policy.h>
 
 #include "src/call/batch.h"
+#include "src/call/replay_budget.h"
 
 /* A message of more slices than these is kept in memory of its own. */
 #define WEIR__REQUEST_INLINE_SLICES 2
@@ -32,7 +33,8 @@ struct weir__request {
   grpc_byte_buffer *message; /* the application's: for the first attempt */
   bool kept;                 /* `slices` hold it too: it can be sent again */
   grpc_compression_algorithm compression;
-  size_t n_slices;
+  uint32_t n_bytes; /* of the slices */
+  uint32_t n_slices;
   grpc_slice *slices; /* `inline_slices`, or allocated */
   grpc_slice inline_slices[WEIR__REQUEST_INLINE_SLICES];
 };
@@ -40,16 +42,17 @@ struct weir__request {
 /* Reads the request of a unary batch. Nothing is kept yet. */
 void weir__request_init(struct weir__request *request, const struct weir__batch *batch);
 
-/* Takes references for a replay, if the message is not larger than `max_bytes` and there is memory;
- * sets `kept`. */
-void weir__request_keep(struct weir__request *request, size_t max_bytes,
-                        const struct weir_allocator *allocator);
+/* Takes references for a replay, if the message is not larger than `max_bytes`, fits into the
+ * budget, and there is memory; sets `kept`. */
+void weir__request_keep(struct weir__request *request, uint32_t max_bytes,
+                        struct weir__replay_budget *budget, const struct weir_allocator *allocator);
 
 /* A message for a replay; to be destroyed once it was started. NULL when there is no memory or
  * nothing was kept. */
 grpc_byte_buffer *weir__request_replay_message(const struct weir__request *request);
 
-void weir__request_fini(struct weir__request *request, const struct weir_allocator *allocator);
+void weir__request_fini(struct weir__request *request, struct weir__replay_budget *budget,
+                        const struct weir_allocator *allocator);
 
 /* What weir says to the next hop, beside the application's metadata. */
 struct weir__request_headers {

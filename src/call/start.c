@@ -102,6 +102,8 @@ static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, v
   struct weir__completion *completion = &call->completions[batch->slot];
   completion->ops = ops;
   completion->op_types = batch->op_types;
+  completion->core_op_types = batch->op_types;
+  completion->ok = false;
   enum weir_error error = weir__queue_begin(call->queue, completion, tag);
   if (error != WEIR_OK) {
     completion->ops = NULL;
@@ -139,8 +141,11 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   if (one_batch) {
     weir__request_init(&call->request, batch);
     weir__request_keep(&call->request, call->plan.method->retry_options->replay_bytes,
-                       call->environment->allocator);
+                       &call->environment->replay_budget, call->environment->allocator);
     call->plan.replayable = call->request.kept;
+  } else {
+    weir__stream_open(call);
+    call->plan.replayable = call->stream != NULL;
   }
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
@@ -154,7 +159,9 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   weir__call_begin_attempt(call, event->now_ns);
   /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's
    * call. */
-  unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_acq_rel);
+  bool direct = !one_batch && call->stream == NULL;
+  unsigned state = atomic_fetch_or_explicit(
+      &call->state, WEIR__CALL_STARTED | (direct ? WEIR__CALL_DIRECT : 0), memory_order_acq_rel);
   grpc_call *core = call->attempt.core;
   if ((state & WEIR__CALL_CANCELLED) != 0) {
     weir__call_cancel_core(call, core);
@@ -170,9 +177,10 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   weir__stack_release(&call->environment->stack, call->layer_states, event, call->n_admitted);
   memset(call->layer_states, 0, call->environment->stack.states_bytes);
   call->n_admitted = 0;
+  weir__call_drop_request(call);
+  memset(&call->request, 0, sizeof call->request); /* whose shape is not known any more */
   weir__call_init_plan(call, deadline_at_ns);
   call->n_sent = 0;
-  weir__request_fini(&call->request, call->environment->allocator);
   weir__queue_lock(call->queue); /* a canceller may look for an attempt */
   struct weir__attempt attempt = call->attempt;
   memset(&call->attempt, 0, sizeof call->attempt);
@@ -181,7 +189,8 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
   abandon(call, batch);
   /* Last: another thread may be waiting to be the first. */
-  atomic_fetch_and(&call->state, ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING));
+  atomic_fetch_and(&call->state,
+                   ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
 }
 
 static grpc_call_error start_first(weir_call *call, const struct weir__batch *batch, void *tag) {
@@ -208,6 +217,10 @@ static grpc_call_error start_first(weir_call *call, const struct weir__batch *ba
   return error;
 }
 
+/* Never given to the core. */
+static const struct weir__completion_ops beside_ops = {.on_event = empty_on_event,
+                                                       .deliver = weir__call_deliver_ready};
+
 /* A batch beside, or after, a one-batch call. While that is under way, only the initial metadata
  * can be left to ask for: they come with its end. */
 static void start_beside_one_batch(weir_call *call, const struct weir__batch *batch) {
@@ -224,11 +237,12 @@ static void start_beside_one_batch(weir_call *call, const struct weir__batch *ba
 
 /* A batch after the first. */
 static grpc_call_error start_further(weir_call *call, const struct weir__batch *batch, void *tag) {
-  grpc_call_error error = begin(call, batch, tag, &weir__stream_ops);
+  bool one_batch = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH;
+  grpc_call_error error = begin(call, batch, tag, one_batch ? &beside_ops : &weir__stream_ops);
   if (error != GRPC_CALL_OK) {
     return error;
   }
-  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+  if (one_batch) {
     start_beside_one_batch(call, batch);
     return GRPC_CALL_OK;
   }

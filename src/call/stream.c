@@ -5,7 +5,55 @@
 
 #include <grpc/byte_buffer.h>
 
-/* Ends a stream's call with RESOURCE_EXHAUSTED of this process. */
+#include "src/call/backoff.h"
+#include "src/call/stream_attempt.h"
+
+/* What is to be done once the lock is let go. */
+struct step {
+  uint8_t handed; /* slots whose batches are to be handed out */
+  bool judge;     /* the attempt is over: go on, or end */
+  bool end;       /* the committed call is over */
+};
+
+static const struct weir__completion_ops own_ops;
+
+/* --- life --- */
+
+void weir__stream_open(weir_call *call) {
+  struct weir__stream *stream =
+      call->environment->signals_trusted ? weir__queue_block_take(call->queue) : NULL;
+  call->stream = stream;
+  if (stream == NULL) {
+    return;
+  }
+  stream->call = call;
+  for (uint8_t number = 0; number < WEIR__N_OWN_BATCHES; number++) {
+    stream->own[number].slot = number;
+    stream->own[number].ops = &own_ops;
+  }
+  pthread_mutex_init(&stream->guarded.lock, NULL);
+}
+
+void weir__stream_release(weir_call *call) {
+  struct weir__stream *stream = call->stream;
+  if (stream == NULL) {
+    return;
+  }
+  call->stream = NULL;
+  weir__replay_drop(&stream->guarded.replay, &call->environment->replay_budget,
+                    call->environment->allocator);
+  pthread_mutex_destroy(&stream->guarded.lock);
+  weir__queue_block_give(call->queue, stream);
+}
+
+bool weir__stream_is_between(const weir_call *call) {
+  /* Without the lock: asked by the thread that is deciding, and so set it. */
+  return call->stream != NULL && call->stream->guarded.phase == WEIR__STREAM_BETWEEN;
+}
+
+/* --- what comes back --- */
+
+/* Ends a stream's attempt, and so the call, with RESOURCE_EXHAUSTED of this process. */
 static void stream_hit_limit(weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   atomic_store(&call->limit_hit, true);
@@ -48,6 +96,7 @@ static bool stream_finish_progress(weir_call *call) {
   return true;
 }
 
+/* The committed call's status has come. */
 static void stream_on_status(weir_call *call) {
   bool got_message = stream_finish_progress(call);
   const struct weir__arrivals arrivals = {
@@ -60,54 +109,477 @@ static void stream_on_status(weir_call *call) {
   weir__call_end(call, &event);
 }
 
-static bool stream_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
-  weir_call *call = weir__call_of(completion);
-  uint8_t op_types = completion->op_types;
+/* Notes what a batch has received. False: the application is not to have it. */
+static bool note_received(weir_call *call, uint8_t op_types, bool ok) {
   if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA)) != 0) {
     size_t capacity = call->attempt.initial_metadata.capacity;
     atomic_store(&call->initial_capacity, capacity > UINT32_MAX ? UINT32_MAX : (unsigned)capacity);
   }
   if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0 && !stream_on_message(call)) {
-    ok = false;
+    return false;
   }
-  if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0) {
-    stream_on_status(call);
+  return ok;
+}
+
+/* --- deciding, under the lock --- */
+
+static bool in_slot(uint8_t slots, uint8_t slot) {
+  return (slots & (1u << slot)) != 0;
+}
+
+/* Whether the pending batch in `slot` is over. */
+static bool is_done_locked(const struct weir__stream *stream, uint8_t slot) {
+  return in_slot(stream->guarded.pending, slot) &&
+         (stream->call->completions[slot].op_types & stream->guarded.undone) == 0;
+}
+
+static bool has_failed_locked(const struct weir__stream *stream, uint8_t slot) {
+  uint8_t op_types = stream->call->completions[slot].op_types;
+  bool has_status = (op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
+  return !has_status && (op_types & stream->guarded.failed) != 0;
+}
+
+static void hand_out_locked(struct weir__stream *stream, uint8_t slot, struct step *step) {
+  stream->call->completions[slot].ok = !has_failed_locked(stream, slot);
+  stream->guarded.pending &= (uint8_t) ~(1u << slot);
+  step->handed |= (uint8_t)(1u << slot);
+}
+
+/* Hands out what is over and has none of `but_not`. */
+static void hand_out_done_locked(struct weir__stream *stream, uint8_t but_not, struct step *step) {
+  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
+    if (is_done_locked(stream, slot) && (stream->call->completions[slot].op_types & but_not) == 0) {
+      hand_out_locked(stream, slot, step);
+    }
   }
-  weir__call_hand_over(call, completion, ok, event_out);
+}
+
+/* Hands out what was only sent, and well. What is over beyond that waits for the status. */
+static bool hand_out_sent_locked(struct weir__stream *stream, struct step *step) {
+  bool any_held = false;
+  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
+    if (!is_done_locked(stream, slot)) {
+      continue;
+    }
+    if ((stream->call->completions[slot].op_types & WEIR__RECEIVES) == 0 &&
+        !has_failed_locked(stream, slot)) {
+      hand_out_locked(stream, slot, step);
+    } else {
+      any_held = true;
+    }
+  }
+  return any_held;
+}
+
+static void drop_replay_locked(struct weir__stream *stream) {
+  struct weir__environment *environment = stream->call->environment;
+  weir__replay_drop(&stream->guarded.replay, &environment->replay_budget, environment->allocator);
+}
+
+/* Whether each pending batch waits for its own event of the core only. */
+static bool all_pending_are_passed_locked(const struct weir__stream *stream) {
+  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
+    const struct weir__completion *completion = &stream->call->completions[slot];
+    if (in_slot(stream->guarded.pending, slot) &&
+        (completion->op_types & stream->guarded.undone & ~completion->core_op_types) != 0) {
+      return false;
+    }
+  }
   return true;
+}
+
+/* Once nothing is between the application and the core any more, nothing need be written down. */
+static void pass_straight_locked(struct weir__stream *stream) {
+  if (stream->guarded.pumping) {
+    return;
+  }
+  drop_replay_locked(stream);
+  stream->call->plan.replayable = !stream->guarded.overflowed;
+  if (stream->guarded.n_own == 0 && stream->guarded.unclaimed == 0 && !stream->guarded.ended_here &&
+      all_pending_are_passed_locked(stream)) {
+    /* release: what was done here so far, for who comes without the lock */
+    atomic_fetch_or_explicit(&stream->call->state, WEIR__CALL_DIRECT, memory_order_release);
+  }
+}
+
+static void advance_committed_locked(struct weir__stream *stream, struct step *step) {
+  const uint8_t status = WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT);
+  bool ended = stream->guarded.phase == WEIR__STREAM_ENDED;
+  if (!ended && !stream->guarded.ending && (stream->guarded.came & status) != 0) {
+    stream->guarded.ending = true;
+    stream->call->plan.replayable = !stream->guarded.overflowed;
+    step->end = true;
+    return; /* the call ends before anything else is handed out */
+  }
+  hand_out_done_locked(stream, ended ? 0 : status, step);
+  if (!stream->guarded.ending || ended) {
+    pass_straight_locked(stream);
+  }
+}
+
+static void advance_failed_locked(struct weir__stream *stream, struct step *step) {
+  if (!stream->guarded.broken) {
+    /* What a failure means depends on all three. Nothing is unread once the status has come. */
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_MESSAGE);
+  }
+  if (stream->guarded.n_under_way == 0) {
+    stream->guarded.phase = WEIR__STREAM_BETWEEN;
+    stream->call->plan.replayable = !stream->guarded.overflowed;
+    step->judge = true;
+  }
+}
+
+/* Looks at where the attempt is, and says what follows. */
+static struct step advance_locked(struct weir__stream *stream) {
+  struct step step = {.handed = 0, .judge = false, .end = false};
+  bool status_came = (stream->guarded.came & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
+  if (stream->guarded.phase == WEIR__STREAM_BETWEEN) {
+    return step;
+  }
+  if (status_came || stream->guarded.broken) {
+    weir__stream_stop_pump_locked(stream);
+  }
+  if (status_came && stream->call->attempt.status == GRPC_STATUS_OK) {
+    stream->guarded.committed = true;
+  }
+  if (stream->guarded.committed || stream->guarded.phase == WEIR__STREAM_ENDED) {
+    advance_committed_locked(stream, &step);
+  } else if (status_came || stream->guarded.broken) {
+    advance_failed_locked(stream, &step);
+  } else if (hand_out_sent_locked(stream, &step)) {
+    /* Nothing more comes of this attempt but its status, unless headers do. */
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_STATUS_ON_CLIENT);
+  }
+  return step;
+}
+
+/* A part of the response binds the call to this attempt (A6). */
+static bool is_answered_locked(const struct weir__stream *stream, uint8_t op_types) {
+  const struct weir__attempt *attempt = &stream->call->attempt;
+  const struct weir__wire_signals signals = {.initial_capacity =
+                                                 attempt->initial_metadata.capacity};
+  return ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA)) != 0 &&
+          weir__wire_signals_headers_received(&signals)) ||
+         ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0 && attempt->message != NULL);
+}
+
+/* A batch that the core had is over. */
+static void note_event_locked(struct weir__stream *stream, uint8_t op_types, bool ok) {
+  stream->guarded.n_under_way--;
+  stream->guarded.came |= op_types & WEIR__RECEIVES;
+  stream->guarded.undone &= (uint8_t)~op_types;
+  if (!ok) {
+    stream->guarded.failed |= op_types;
+  }
+  if (is_answered_locked(stream, op_types) || atomic_load(&stream->call->limit_hit)) {
+    stream->guarded.committed = true;
+  }
+}
+
+/* --- doing, without the lock --- */
+
+static void push_handed(weir_call *call, uint8_t slots) {
+  weir_completion_queue *queue = call->queue;
+  for (uint8_t slot = 0; slots != 0; slot++, slots >>= 1) {
+    if ((slots & 1) != 0) {
+      weir__queue_push_ready(queue, &call->completions[slot]); /* with the last, the call may go */
+    }
+  }
+}
+
+/* An attempt that no part of a response came of is over. */
+static void judge(weir_call *call) {
+  struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
+  bool goes_on = false;
+  if (call->stream->guarded.broken) {
+    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_LIMIT, event.now_ns);
+    call->plan.reason = WEIR_REASON_NO_MEMORY;
+  } else {
+    const struct weir__arrivals arrivals = {
+        .initial_capacity = call->attempt.initial_metadata.capacity,
+        .message_asked = true,
+    };
+    weir__call_classify(call, &arrivals, event.now_ns);
+    goes_on =
+        weir__stack_settle(&call->environment->stack, call->layer_states, &event, &call->outcome,
+                           &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
+        weir__backoff_begin(call, &event);
+  }
+  if (!goes_on) {
+    weir__call_end(call, &event);
+    weir__stream_end_waiting(call);
+  }
+}
+
+static struct step end_committed(struct weir__stream *stream) {
+  stream_on_status(stream->call);
+  pthread_mutex_lock(&stream->guarded.lock);
+  stream->guarded.phase = WEIR__STREAM_ENDED;
+  struct step step = advance_locked(stream);
+  pthread_mutex_unlock(&stream->guarded.lock);
+  return step;
+}
+
+/* Does what was decided. True: `event_out` is that of `current`, which is no longer pending. */
+static bool take_step(struct weir__stream *stream, struct step step,
+                      struct weir__completion *current, grpc_event *event_out) {
+  weir_call *call = stream->call;
+  if (step.judge) {
+    judge(call); /* the call may be gone */
+    return false;
+  }
+  if (step.end) {
+    step = end_committed(stream);
+  }
+  uint8_t own_slot = 0;
+  if (current != NULL) {
+    own_slot = (uint8_t)(1u << current->slot);
+  }
+  bool is_handed = (step.handed & own_slot) != 0;
+  push_handed(call, step.handed & (uint8_t)~own_slot);
+  if (is_handed) {
+    weir__call_hand_over(call, current, current->ok, event_out);
+  }
+  return is_handed;
+}
+
+/* --- events --- */
+
+/* A batch of the application's. */
+static bool stream_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
+  weir_call *call = weir__call_of(completion);
+  uint8_t op_types = completion->core_op_types;
+  ok = note_received(call, op_types, ok);
+  /* acquire: pairs with pass_straight_locked */
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_DIRECT) != 0) {
+    if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0) {
+      stream_on_status(call);
+    }
+    weir__call_hand_over(call, completion, ok, event_out);
+    return true;
+  }
+  struct weir__stream *stream = call->stream;
+  pthread_mutex_lock(&stream->guarded.lock);
+  note_event_locked(stream, op_types, ok);
+  struct step step = advance_locked(stream);
+  pthread_mutex_unlock(&stream->guarded.lock);
+  return take_step(stream, step, completion, event_out);
+}
+
+static void stream_deliver(struct weir__completion *completion, grpc_event *event_out) {
+  weir__call_hand_over(weir__call_of(completion), completion, completion->ok, event_out);
 }
 
 const struct weir__completion_ops weir__stream_ops = {
     .on_event = stream_on_event,
-    .deliver = weir__call_deliver_ready,
+    .deliver = stream_deliver,
 };
 
-/* Passes a batch of a stream to the core. */
+/* A batch of the engine's own. */
+static bool own_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
+  struct weir__stream *stream =
+      WEIR__CONTAINER_OF(completion - completion->slot, struct weir__stream, own);
+  weir_call *call = stream->call;
+  uint8_t op_types = completion->core_op_types;
+  bool was_sent = completion->slot == WEIR__OWN_SENDS;
+  ok = note_received(call, op_types, ok);
+  pthread_mutex_lock(&stream->guarded.lock);
+  weir__queue_abandon(call->queue, completion); /* before it is used again */
+  stream->guarded.n_own--;
+  if (was_sent) {
+    stream->guarded.n_under_way--;
+    weir__stream_pumped_locked(stream, ok);
+    if (ok && !weir__stream_pump_locked(stream, weir__queue_now_ns(call->queue))) {
+      weir__stream_break_locked(stream);
+    }
+  } else {
+    note_event_locked(stream, op_types, ok);
+  }
+  struct step step = advance_locked(stream);
+  pthread_mutex_unlock(&stream->guarded.lock);
+  (void)take_step(stream, step, NULL, event_out);
+  weir__call_release(call);
+  return false;
+}
+
+static void own_deliver(struct weir__completion *completion, grpc_event *event_out) {
+  (void)completion; /* never put on the ready list */
+  (void)event_out;
+}
+
+static const struct weir__completion_ops own_ops = {
+    .on_event = own_on_event,
+    .deliver = own_deliver,
+};
+
+/* --- starting --- */
+
+/* Too much is kept, or there is no memory for it: the attempt under way, or the next, is the last.
+ */
+static void overflow_locked(struct weir__stream *stream) {
+  if (stream->guarded.overflowed) {
+    return;
+  }
+  stream->guarded.overflowed = true;
+  weir__replay_budget_note_overflow(&stream->call->environment->replay_budget);
+  if (stream->guarded.phase == WEIR__STREAM_UNDER_WAY) {
+    stream->guarded.committed = true;
+  }
+}
+
+/* Keeps what a batch sends as long as it may be needed. False: there is no memory, and it is needed
+ * to be sent at all. `*kept_out`: it is kept. */
+static bool keep_locked(struct weir__stream *stream, const struct weir__batch *batch,
+                        bool *kept_out) {
+  struct weir__environment *environment = stream->call->environment;
+  bool between = stream->guarded.phase == WEIR__STREAM_BETWEEN;
+  bool needed = stream->guarded.pumping || between;
+  *kept_out = false;
+  if ((batch->op_types & WEIR__SENDS) == 0 ||
+      (!needed && (stream->guarded.committed || stream->guarded.phase == WEIR__STREAM_ENDED))) {
+    return true;
+  }
+  if (weir__replay_keep(&stream->guarded.replay, batch, &environment->replay_budget,
+                        environment->allocator) != WEIR_OK) {
+    if (!needed) {
+      overflow_locked(stream);
+    }
+    return !needed;
+  }
+  *kept_out = true;
+  if (stream->guarded.replay.n_bytes > stream->call->plan.method->retry_options->replay_bytes ||
+      !weir__replay_budget_fits(&environment->replay_budget)) {
+    overflow_locked(stream);
+  }
+  return true;
+}
+
+/* Which of a batch's operations go to the core with it. */
+static uint8_t passed_ops_locked(const struct weir__stream *stream, uint8_t op_types) {
+  if (stream->guarded.phase == WEIR__STREAM_BETWEEN || stream->guarded.ended_here) {
+    return 0;
+  }
+  uint8_t passed = op_types & (uint8_t)~stream->guarded.unclaimed;
+  return stream->guarded.pumping ? passed & (uint8_t)~WEIR__SENDS : passed;
+}
+
+static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,
+                                    int64_t now_ns) {
+  weir_call *call = stream->call;
+  struct weir__completion *completion = &call->completions[batch->slot];
+  bool kept = false;
+  if (!keep_locked(stream, batch, &kept)) {
+    return GRPC_CALL_ERROR;
+  }
+  uint8_t claimed = batch->op_types & stream->guarded.unclaimed;
+  uint8_t passed = passed_ops_locked(stream, batch->op_types);
+  completion->core_op_types = passed; /* before its event can come */
+  if (passed != 0) {
+    grpc_call_error error = weir__stream_pass(call, batch, passed, now_ns);
+    if (error != GRPC_CALL_OK) {
+      if (kept) {
+        struct weir__environment *environment = call->environment;
+        weir__replay_unkeep(&stream->guarded.replay, batch, &environment->replay_budget,
+                            environment->allocator);
+      }
+      return error;
+    }
+    stream->guarded.n_under_way++;
+    stream->guarded.asked |= passed & WEIR__RECEIVES;
+  }
+  stream->guarded.pending |= (uint8_t)(1u << batch->slot);
+  stream->guarded.unclaimed &= (uint8_t)~claimed;
+  stream->guarded.failed &= (uint8_t) ~(batch->op_types & ~claimed);
+  stream->guarded.undone |= batch->op_types & (uint8_t) ~(claimed & stream->guarded.came);
+  if (stream->guarded.ended_here) {
+    stream->guarded.undone &= (uint8_t)~batch->op_types;
+    stream->guarded.failed |= batch->op_types;
+  }
+  return GRPC_CALL_OK;
+}
+
 grpc_call_error weir__stream_start(weir_call *call, const struct weir__batch *batch,
                                    int64_t now_ns) {
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  const struct weir_allocator *allocator = call->environment->allocator;
-  struct weir__merged_metadata merged = {.entries = merged.inline_entries, .count = 0};
-  grpc_op ops[WEIR__N_CLIENT_OPS];
-  for (size_t i = 0; i < batch->n_ops; i++) {
-    ops[i] = weir__attempt_op(&call->attempt, &batch->ops[i]);
-    if (&batch->ops[i] == batch->send_initial_metadata) {
-      struct weir__request_headers headers = weir__call_headers(call, now_ns);
-      if (weir__merged_metadata_init(&merged, ops[i].data.send_initial_metadata.metadata,
-                                     ops[i].data.send_initial_metadata.count, &headers,
-                                     allocator) != WEIR_OK) {
-        return GRPC_CALL_ERROR;
-      }
-      ops[i].flags = weir__request_metadata_flags(ops[i].flags, call->plan.method->wait_for_ready);
-      ops[i].data.send_initial_metadata.metadata = merged.entries;
-      ops[i].data.send_initial_metadata.count = merged.count;
+  bool too_large = weir__call_request_too_large(call, batch);
+  /* acquire: pairs with pass_straight_locked */
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_DIRECT) != 0) {
+    if (too_large) {
+      stream_hit_limit(call);
     }
+    return weir__stream_pass(call, batch, batch->op_types, now_ns);
   }
-  if (weir__call_request_too_large(call, batch)) {
+  struct weir__stream *stream = call->stream;
+  struct step step = {.handed = 0, .judge = false, .end = false};
+  pthread_mutex_lock(&stream->guarded.lock);
+  if (too_large && stream->guarded.phase == WEIR__STREAM_BETWEEN) {
+    atomic_store(&call->limit_hit, true);
+  } else if (too_large) {
     stream_hit_limit(call);
   }
-  grpc_call_error error = transport->call_start_batch(
-      transport->context, call->attempt.core, ops, batch->n_ops, &call->completions[batch->slot]);
-  weir__merged_metadata_fini(&merged, allocator);
+  grpc_call_error error = start_locked(stream, batch, now_ns);
+  if (error == GRPC_CALL_OK) {
+    if (stream->guarded.phase == WEIR__STREAM_UNDER_WAY &&
+        !weir__stream_pump_locked(stream, weir__queue_now_ns(call->queue))) {
+      weir__stream_break_locked(stream);
+    }
+    step = advance_locked(stream);
+  }
+  pthread_mutex_unlock(&stream->guarded.lock);
+  (void)take_step(stream, step, NULL, NULL);
   return error;
+}
+
+/* --- between attempts --- */
+
+/* Starts what is pending. False: the core refused some of it. */
+static bool resend_locked(struct weir__stream *stream, int64_t now_ns) {
+  weir__stream_renew_locked(stream);
+  if (!weir__stream_pump_locked(stream, now_ns)) {
+    return false;
+  }
+  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
+    if (in_slot(stream->guarded.pending, slot) && !weir__stream_ask_again_locked(stream, slot)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool weir__stream_resend(weir_call *call, int64_t now_ns) {
+  struct weir__stream *stream = call->stream;
+  pthread_mutex_lock(&stream->guarded.lock);
+  if (atomic_load(&call->limit_hit)) {
+    pthread_mutex_unlock(&stream->guarded.lock);
+    weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_LIMIT, now_ns);
+    call->plan.reason = WEIR_REASON_LIMIT;
+    return false;
+  }
+  atomic_store(&call->initial_capacity, 0);
+  stream->guarded.phase = WEIR__STREAM_UNDER_WAY;
+  bool started = resend_locked(stream, now_ns);
+  if (!started && stream->guarded.n_under_way > 0) {
+    weir__stream_break_locked(stream);
+    started = true; /* and ends when what was started is over */
+  } else if (!started) {
+    stream->guarded.phase = WEIR__STREAM_BETWEEN;
+    call->plan.reason = WEIR_REASON_NO_MEMORY;
+  }
+  pthread_mutex_unlock(&stream->guarded.lock);
+  return started;
+}
+
+void weir__stream_end_waiting(weir_call *call) {
+  struct weir__stream *stream = call->stream;
+  struct step step = {.handed = 0, .judge = false, .end = false};
+  pthread_mutex_lock(&stream->guarded.lock);
+  stream->guarded.phase = WEIR__STREAM_ENDED;
+  stream->guarded.ended_here = call->ended_here;
+  stream->guarded.failed |= call->ended_here ? UINT8_MAX : stream->guarded.undone & WEIR__SENDS;
+  stream->guarded.undone = 0;
+  hand_out_done_locked(stream, 0, &step);
+  drop_replay_locked(stream);
+  pthread_mutex_unlock(&stream->guarded.lock);
+  push_handed(call, step.handed);
 }

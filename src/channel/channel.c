@@ -114,9 +114,16 @@ static struct weir__environment *environment_new(const char *target,
   environment->random = weir__random_or_default(options->random);
   environment->log = options->log != NULL ? options->log : weir__json_log_sink();
   environment->signals_trusted = weir__wire_signals_trusted();
+  atomic_init(&environment->replay_budget.n_bytes, 0);
+  atomic_init(&environment->replay_budget.n_overflows, 0);
   environment->target = weir__copy_text(allocator, target, strlen(target));
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
+  if (environment->policy != NULL) {
+    /* of the channel, and so the same for any method */
+    environment->replay_budget.max_bytes =
+        weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;
+  }
   if (environment->target == NULL || environment->policy == NULL ||
       weir__stack_init(&environment->stack, environment->policy, target, allocator) != WEIR_OK ||
       environment->stack.states_bytes > WEIR__CALL_STATES_BYTES) {

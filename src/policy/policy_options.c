@@ -181,6 +181,9 @@ static void fill_retry(struct weir_retry_options *options, const weir_v1_Retry *
   if (weir_v1_Retry_has_replay_bytes(retry)) {
     options->replay_bytes = weir_v1_Retry_replay_bytes(retry);
   }
+  if (weir_v1_Retry_has_channel_replay_bytes(retry)) {
+    options->channel_replay_bytes = weir_v1_Retry_channel_replay_bytes(retry);
+  }
   if (weir_v1_Retry_has_retry_after_headers(retry)) {
     options->retry_after_headers = weir_v1_Retry_retry_after_headers(retry);
   }

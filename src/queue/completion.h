@@ -32,8 +32,10 @@ struct weir__completion {
     struct weir__completion *next_ready; /* in queues that are drained by next, once it has ended */
     struct weir__pluck_slot *pluck_slot; /* in those that are plucked from, until it is plucked */
   } in_queue;
-  uint8_t slot;     /* which of its call's */
-  uint8_t op_types; /* bit n = grpc_op_type n is in the batch */
+  uint8_t slot;          /* which of its call's */
+  uint8_t op_types;      /* bit n = grpc_op_type n is in the batch */
+  uint8_t core_op_types; /* those of them that the core was given with it */
+  bool ok;               /* once it has ended without the core: what its event says */
 };
 
 #endif /* WEIR_SRC_QUEUE_COMPLETION_H */

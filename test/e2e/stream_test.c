@@ -323,7 +323,7 @@ static void a_failure_after_messages_is_translated_and_not_retried(void **state)
   way_close(&way);
 }
 
-static void a_refusal_is_translated_and_not_retried(void **state) {
+static void a_refusal_is_retried_and_then_translated(void **state) {
   (void)state;
   struct way way;
   way_open(&way, POLICY_RETRIES, STREAM_REFUSE);
@@ -337,8 +337,8 @@ static void a_refusal_is_translated_and_not_retried(void **state) {
   assert_null(way.stream.message);
   assert_int_equal(way.stream.code, GRPC_STATUS_UNAVAILABLE);
   assert_no_secret(&way.stream);
-  assert_int_equal(stream_server_n_calls(way.server), 1);
-  assert_int_equal(stream_report(&way.stream).n_attempts, 1);
+  assert_int_equal(stream_server_n_calls(way.server), 3);
+  assert_int_equal(stream_report(&way.stream).n_attempts, 3);
   way_close(&way);
 }
 
@@ -768,7 +768,7 @@ int main(void) {
       cmocka_unit_test(a_server_may_send_many_messages_for_one),
       cmocka_unit_test(a_second_message_at_once_is_refused_without_harm),
       cmocka_unit_test(a_failure_after_messages_is_translated_and_not_retried),
-      cmocka_unit_test(a_refusal_is_translated_and_not_retried),
+      cmocka_unit_test(a_refusal_is_retried_and_then_translated),
       cmocka_unit_test(what_is_sent_after_the_end_fails),
       cmocka_unit_test(the_breaker_hears_of_the_first_message_and_of_a_failing_end),
       cmocka_unit_test(an_open_breaker_refuses_every_batch_of_a_stream),

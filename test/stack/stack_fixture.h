@@ -68,7 +68,7 @@ struct unary {
   int64_t done_at_ns;
 };
 
-#define MAX_FOREIGN 8
+#define MAX_FOREIGN 64
 
 struct fixture {
   struct fake_clock clock;

@@ -11,8 +11,7 @@
 
 #include "test/stack/stack_fixture.h"
 
-/* Calls in several batches: they pass through deadline, breaker and translation, and are not
- * retried. */
+/* Calls in several batches pass through all layers; replay_test has what is done twice. */
 
 /* The order of unary_ops. */
 enum { OP_SEND_METADATA, OP_SEND_MESSAGE, OP_CLOSE, OP_RECV_METADATA, OP_RECV_MESSAGE, OP_STATUS };
@@ -103,22 +102,6 @@ static void the_policy_may_limit_streams(void **state) {
 
   assert_int_equal(f->clock.now_ns, T0 + SECONDS(7));
   assert_int_equal(stream.status, GRPC_STATUS_DEADLINE_EXCEEDED);
-  unary_fini(&stream);
-}
-
-static void a_stream_is_not_retried_and_says_so(void **state) {
-  struct fixture *f = *state;
-  fixture_open_raw(f);
-  play(f,
-       SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(5), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "busy")}));
-  struct unary stream;
-  unary_init(f, &stream);
-  start_all(&stream);
-  run_until_idle(f);
-
-  assert_int_equal(stream.status, GRPC_STATUS_UNAVAILABLE);
-  assert_int_equal(unary_report(&stream).reason, WEIR_REASON_NOT_REPLAYABLE);
-  assert_null(sent_attempt_value(sent(f, 1), "weir-retry-owner"));
   unary_fini(&stream);
 }
 
@@ -395,7 +378,6 @@ int main(void) {
       TEST(each_batch_passes_through),
       TEST(a_stream_has_no_deadline_unless_it_is_given_one),
       TEST(the_policy_may_limit_streams),
-      TEST(a_stream_is_not_retried_and_says_so),
       TEST(messages_come_before_the_failure_that_follows_them),
       TEST(what_comes_with_the_failure_is_dropped),
       TEST(a_stream_whose_time_is_up_sends_nothing),

@@ -26,6 +26,7 @@ struct fixture {
   grpc_op ops[2];
   struct weir__batch batch;
   struct weir__request request;
+  struct weir__replay_budget budget;
 };
 
 static int setup(void **state) {
@@ -33,14 +34,16 @@ static int setup(void **state) {
   grpc_init();
   memset(&fixture, 0, sizeof fixture);
   counting_allocator_init(&fixture.counting);
+  fixture.budget.max_bytes = 1024 * 1024;
   *state = &fixture;
   return 0;
 }
 
 static int teardown(void **state) {
   struct fixture *f = *state;
-  weir__request_fini(&f->request, &f->counting.base);
+  weir__request_fini(&f->request, &f->budget, &f->counting.base);
   assert_int_equal(f->counting.n_outstanding, 0);
+  assert_int_equal(f->budget.n_bytes, 0);
   grpc_byte_buffer_destroy(f->ops[1].data.send_message.send_message);
   grpc_shutdown();
   return 0;
@@ -111,7 +114,7 @@ static void a_message_is_replayed_as_often_as_asked(void **state) {
     read_request(f, message);
     assert_int_equal(grpc_byte_buffer_length(f->request.message), GRPC_SLICE_LENGTH(expected));
 
-    weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
+    weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
     if (!f->request.kept || (f->counting.n_outstanding > 0) != rows[i].allocates) {
       fail_msg("%s", rows[i].why);
     }
@@ -123,7 +126,7 @@ static void a_message_is_replayed_as_often_as_asked(void **state) {
       grpc_byte_buffer_destroy(replay);
     }
     grpc_slice_unref(expected);
-    weir__request_fini(&f->request, &f->counting.base);
+    weir__request_fini(&f->request, &f->budget, &f->counting.base);
     assert_int_equal(f->counting.n_outstanding, 0);
   }
 }
@@ -133,7 +136,7 @@ static void static_bytes_are_replayed_from_where_they_are(void **state) {
   static const char text[] = "a text that is long enough not to be held by the slice itself";
   grpc_slice slice = grpc_slice_from_static_string(text);
   read_request(f, grpc_raw_byte_buffer_create(&slice, 1));
-  weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
 
   assert_true(f->request.kept);
   assert_ptr_equal(GRPC_SLICE_START_PTR(f->request.slices[0]), (const void *)text);
@@ -146,7 +149,7 @@ static void bytes_are_shared_and_not_copied(void **state) {
   struct fixture *f = *state;
   grpc_byte_buffer *message = message_of(1, 100000);
   read_request(f, message);
-  weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
 
   assert_ptr_equal(GRPC_SLICE_START_PTR(f->request.slices[0]),
                    GRPC_SLICE_START_PTR(message->data.raw.slice_buffer.slices[0]));
@@ -156,7 +159,7 @@ static void the_limit_itself_still_fits(void **state) {
   struct fixture *f = *state;
   static const struct {
     const char *why;
-    size_t max_bytes;
+    uint32_t max_bytes;
     bool kept;
   } rows[] = {
       {"one byte under", 1001, true},
@@ -166,21 +169,40 @@ static void the_limit_itself_still_fits(void **state) {
   };
   read_request(f, message_of(4, 250));
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    weir__request_keep(&f->request, rows[i].max_bytes, &f->counting.base);
+    weir__request_keep(&f->request, rows[i].max_bytes, &f->budget, &f->counting.base);
     if (f->request.kept != rows[i].kept) {
       fail_msg("%s", rows[i].why);
     }
     grpc_byte_buffer *replay = weir__request_replay_message(&f->request);
     assert_int_equal(replay != NULL, rows[i].kept);
     grpc_byte_buffer_destroy(replay);
-    weir__request_fini(&f->request, &f->counting.base);
+    weir__request_fini(&f->request, &f->budget, &f->counting.base);
   }
+}
+
+static void the_channels_limit_binds_too_and_itself_still_fits(void **state) {
+  struct fixture *f = *state;
+  read_request(f, message_of(4, 250));
+  f->budget.max_bytes = 1500;
+  f->budget.n_bytes = 501; /* other calls */
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  assert_false(f->request.kept);
+  assert_int_equal(f->budget.n_bytes, 501);
+  assert_int_equal(f->budget.n_overflows, 1);
+
+  f->budget.n_bytes = 500;
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  assert_true(f->request.kept);
+  assert_int_equal(f->budget.n_bytes, 1500);
+  weir__request_fini(&f->request, &f->budget, &f->counting.base);
+  assert_int_equal(f->budget.n_bytes, 500);
+  f->budget.n_bytes = 0;
 }
 
 static void an_empty_message_fits_any_limit(void **state) {
   struct fixture *f = *state;
   read_request(f, message_of(0, 0));
-  weir__request_keep(&f->request, 0, &f->counting.base);
+  weir__request_keep(&f->request, 0, &f->budget, &f->counting.base);
 
   grpc_byte_buffer *replay = weir__request_replay_message(&f->request);
   assert_message(replay, grpc_empty_slice());
@@ -191,7 +213,7 @@ static void the_compression_is_replayed_with_the_bytes(void **state) {
   struct fixture *f = *state;
   grpc_slice slice = grpc_slice_from_static_string("says that it is compressed");
   read_request(f, grpc_raw_compressed_byte_buffer_create(&slice, 1, GRPC_COMPRESS_GZIP));
-  weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
 
   grpc_byte_buffer *replay = weir__request_replay_message(&f->request);
   assert_int_equal(replay->data.raw.compression, GRPC_COMPRESS_GZIP);
@@ -202,7 +224,7 @@ static void without_memory_nothing_is_kept(void **state) {
   struct fixture *f = *state;
   read_request(f, message_of(MAX_SLICES, 10));
   f->counting.n_allowed = 0;
-  weir__request_keep(&f->request, SIZE_MAX, &f->counting.base);
+  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
 
   assert_false(f->request.kept);
   assert_null(weir__request_replay_message(&f->request));
@@ -367,6 +389,7 @@ int main(void) {
       CLAIM(static_bytes_are_replayed_from_where_they_are),
       CLAIM(bytes_are_shared_and_not_copied),
       CLAIM(the_limit_itself_still_fits),
+      CLAIM(the_channels_limit_binds_too_and_itself_still_fits),
       CLAIM(an_empty_message_fits_any_limit),
       CLAIM(the_compression_is_replayed_with_the_bytes),
       CLAIM(without_memory_nothing_is_kept),

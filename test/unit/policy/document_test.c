@@ -367,6 +367,7 @@ static const struct refused {
     {"{\"retry\":{\"maxAttempts\":3}}", "retry.maxAttempts",
      "belongs inside methodConfig[].retryPolicy"},
     {"{\"retry\":{\"replayBytes\":\"256k\"}}", "retry.replayBytes", "integer"},
+    {"{\"retry\":{\"channelReplayBytes\":-1}}", "retry.channelReplayBytes", "integer"},
     {"{\"enabled\":true}", "enabled", "belongs inside breaker"},
     {"{\"methodConfig\":[{\"name\":[{}],\"method-config\":[]}]}", "methodConfig[0].method-config",
      "unknown key"},

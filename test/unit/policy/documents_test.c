@@ -314,6 +314,7 @@ static void every_layer_is_set_by_its_own_keys(void **state) {
   assert_int_equal(method->retry_options->owner, WEIR_RETRY_OWNER_ALWAYS);
   assert_int_equal(method->retry_options->min_attempt_time_ns, 3 * MS);
   assert_int_equal(method->retry_options->replay_bytes, 4096);
+  assert_int_equal(method->retry_options->channel_replay_bytes, 65536);
   assert_true(method->retry_options->retry_after_headers);
   loaded_fini(&loaded);
 }
