@@ -40,7 +40,7 @@ enum weir_deadline_bound {
   WEIR_DEADLINE_BOUND_CALL,     /* the deadline given to the call */
   WEIR_DEADLINE_BOUND_PARENT,   /* the inbound's */
   WEIR_DEADLINE_BOUND_POLICY,   /* the method's timeout, a ceiling or a default */
-  WEIR_DEADLINE_BOUND_ATTEMPT   /* the time of one attempt */
+  WEIR_DEADLINE_BOUND_ATTEMPT   /* the time of one attempt: the call may have more */
 };
 
 /* Whose fault a failure is, seen from the process that made the call. CLIENT is that process

@@ -169,6 +169,7 @@ struct weir_method_options {
   uint32_t max_request_bytes;
   uint32_t max_response_bytes;
   struct weir_retry_policy retry;
+  int64_t per_attempt_timeout_ns; /* of calls in one batch; WEIR_NO_LIMIT_NS = none */
 };
 
 #define WEIR_METHOD_OPTIONS_INIT                                                         \
@@ -176,7 +177,7 @@ struct weir_method_options {
     .size = sizeof(struct weir_method_options), .service = "", .method = "",             \
     .timeout_ns = WEIR_NO_LIMIT_NS, .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,         \
     .max_request_bytes = WEIR_NO_LIMIT_BYTES, .max_response_bytes = WEIR_NO_LIMIT_BYTES, \
-    .retry = WEIR_RETRY_POLICY_NONE                                                      \
+    .retry = WEIR_RETRY_POLICY_NONE, .per_attempt_timeout_ns = WEIR_NO_LIMIT_NS          \
   }
 
 /* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from
@@ -210,6 +211,7 @@ struct weir_method_policy {
   uint32_t max_request_bytes;
   uint32_t max_response_bytes;
   struct weir_retry_policy retry;
+  int64_t per_attempt_timeout_ns;
   const struct weir_deadline_options *deadline;
   const struct weir_translation_options *translation;
   const struct weir_retry_options *retry_options;

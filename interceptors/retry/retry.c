@@ -88,8 +88,11 @@ static bool may_replay(const struct retry_call *call, const struct weir_outcome 
          !call->replayed;
 }
 
+/* Whether the policy has it tried again. An attempt that took too long is, whatever codes are listed:
+ * this process said so and no peer. */
 static bool is_listed(const struct weir_retry_policy *policy, const struct weir_outcome *outcome) {
-  return (policy->retryable_codes >> (uint32_t)outcome->code & 1u) != 0;
+  return weir__outcome_is_attempt_timeout(outcome) ||
+         (policy->retryable_codes >> (uint32_t)outcome->code & 1u) != 0;
 }
 
 /* Whether the throttle allows a retry after one more failure. */
@@ -177,7 +180,7 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
     }
     return finish(plan, WEIR_REASON_NONE);
   }
-  if (weir__outcome_is_local(outcome)) {
+  if (weir__outcome_is_local(outcome) && !weir__outcome_is_attempt_timeout(outcome)) {
     return finish(plan, local_reason(outcome->origin));
   }
   if (may_replay(call, outcome, plan)) {

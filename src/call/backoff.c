@@ -36,7 +36,7 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   /* Its status is the call's, if no other attempt can be made. */
   struct weir__attempt last = call->attempt;
-  grpc_call *core = weir__call_create_core(call);
+  grpc_call *core = weir__call_create_core(call, now_ns);
   weir__queue_lock(call->queue);
   bool goes_on = may_go_on_locked(call, now_ns);
   if (goes_on) {

@@ -149,7 +149,26 @@ void weir_call_unref(weir_call *call) {
 
 /* --- attempts --- */
 
-grpc_call *weir__call_create_core(const weir_call *call) {
+/* The bound of an attempt that begins at `now_ns`: the call's, unless the attempt's own is nearer.
+ */
+struct attempt_deadline {
+  int64_t at_ns;
+  enum weir_deadline_bound bound;
+};
+
+static struct attempt_deadline attempt_deadline_of(const weir_call *call, int64_t now_ns) {
+  const struct weir_plan *plan = &call->plan;
+  int64_t timeout_ns = plan->method->per_attempt_timeout_ns;
+  if (timeout_ns != WEIR_NO_LIMIT_NS && plan->shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+    int64_t at_ns = weir__instant_add(now_ns, timeout_ns);
+    if (at_ns < plan->deadline_at_ns) {
+      return (struct attempt_deadline){.at_ns = at_ns, .bound = WEIR_DEADLINE_BOUND_ATTEMPT};
+    }
+  }
+  return (struct attempt_deadline){.at_ns = plan->deadline_at_ns, .bound = plan->deadline_bound};
+}
+
+grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   struct weir__call_target target = {
       .channel = call->environment->channel,
@@ -158,7 +177,7 @@ grpc_call *weir__call_create_core(const weir_call *call) {
       .queue = weir_completion_queue_core(call->queue),
       .method = call->method,
       .host = call->host,
-      .deadline = weir__instant_to_timespec(call->plan.deadline_at_ns),
+      .deadline = weir__instant_to_timespec(attempt_deadline_of(call, now_ns).at_ns),
   };
   return transport->call_create(transport->context, &target);
 }
@@ -174,7 +193,7 @@ void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
 
 struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns) {
   return (struct weir__request_headers){
-      .budget_ns = weir__instant_remaining(call->plan.deadline_at_ns, now_ns),
+      .budget_ns = weir__instant_remaining(attempt_deadline_of(call, now_ns).at_ns, now_ns),
       .retry_owner = call->plan.retry_owner,
       .n_previous = call->plan.n_attempts > 0 ? call->plan.n_attempts - 1 : 0,
   };
@@ -215,6 +234,7 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   const struct weir__attempt *attempt = &call->attempt;
   const struct weir__cancellation *cancellation = weir__call_cancellation(call);
+  struct attempt_deadline deadline = attempt_deadline_of(call, call->plan.attempted_at_ns);
   struct weir__wire_result result = {
       .status = (int)attempt->status,
       .signals =
@@ -236,9 +256,9 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
       .limit_exceeded = arrivals->limit_exceeded,
       .started_at_ns = call->plan.attempted_at_ns,
       .ended_at_ns = now_ns,
-      .deadline_at_ns = call->plan.deadline_at_ns,
+      .deadline_at_ns = deadline.at_ns,
       .deadline_slack_ns = call->plan.method->deadline->slack_ns,
-      .deadline_bound = call->plan.deadline_bound,
+      .deadline_bound = deadline.bound,
   };
   weir__outcome_classify(&result, &call->outcome);
   if (result.cancelled_by_us && !arrivals->message) {

@@ -189,8 +189,8 @@ void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int6
 /* The parent was cancelled: ends the call if it waits for a retry. */
 void weir__call_parent_cancelled(weir_call *call);
 
-/* A core's call for an attempt. */
-grpc_call *weir__call_create_core(const weir_call *call);
+/* A core's call for an attempt that begins at `now_ns`. */
+grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns);
 
 /* Cancels an attempt as the application has cancelled the call. */
 void weir__call_cancel_core(const weir_call *call, grpc_call *core);

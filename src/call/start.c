@@ -155,7 +155,7 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     return GRPC_CALL_OK;
   }
   *refused_out = false;
-  call->attempt.core = weir__call_create_core(call);
+  call->attempt.core = weir__call_create_core(call, event->now_ns);
   weir__call_begin_attempt(call, event->now_ns);
   /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's
    * call. */

@@ -272,6 +272,7 @@ void weir__outcome_classify(const struct weir__wire_result *result,
     bool connected =
         !result->signals_trusted || !weir__wire_signals_never_connected(&result->signals);
     deadline_refine(result->deadline_at_ns > result->started_at_ns, connected, &outcome);
+    outcome.retryable = weir__outcome_is_attempt_timeout(&outcome);
   }
   outcome.unprocessed = result->signals_trusted && !result->got_message &&
                         code == GRPC_STATUS_UNAVAILABLE && !weir__outcome_is_local(&outcome) &&

@@ -61,6 +61,12 @@ static inline bool weir__outcome_is_deadline_exceeded(const struct weir_outcome 
   return outcome->code == GRPC_STATUS_DEADLINE_EXCEEDED;
 }
 
+/* The time of one attempt was up, not that of its call. */
+static inline bool weir__outcome_is_attempt_timeout(const struct weir_outcome *outcome) {
+  return outcome->origin == WEIR_ORIGIN_LOCAL_DEADLINE &&
+         outcome->deadline_bound == WEIR_DEADLINE_BOUND_ATTEMPT;
+}
+
 /* Made by this process, whatever the code says. */
 static inline bool weir__outcome_is_local(const struct weir_outcome *outcome) {
   return outcome->origin >= WEIR_ORIGIN_LOCAL_DEADLINE;

@@ -237,6 +237,10 @@ static const char *method_fault(const struct weir_method_options *method, const 
   if (method->timeout_ns < 0) {
     return "must not be negative";
   }
+  *field_out = "perAttemptTimeout";
+  if (method->per_attempt_timeout_ns <= 0) {
+    return "must be > 0";
+  }
   *field_out = "waitForReady";
   if (!wait_for_ready_is_known(method->wait_for_ready)) {
     return "must be UNSET, TRUE or FALSE";

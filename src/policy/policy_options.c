@@ -212,6 +212,8 @@ static void fill_method(struct weir_method_options *options, const weir_v1_Metho
   *options = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
   options->timeout_ns =
       weir__policy_options_ns(weir_v1_MethodConfig_timeout(config), options->timeout_ns);
+  options->per_attempt_timeout_ns = weir__policy_options_ns(
+      weir_v1_MethodConfig_per_attempt_timeout(config), options->per_attempt_timeout_ns);
   if (weir_v1_MethodConfig_has_wait_for_ready(config)) {
     options->wait_for_ready = weir_v1_MethodConfig_wait_for_ready(config)
                                   ? WEIR_WAIT_FOR_READY_TRUE

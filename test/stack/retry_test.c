@@ -452,6 +452,62 @@ static void a_connection_lost_after_headers_is_not_retried(void **state) {
   unary_fini(&unary);
 }
 
+/* --- the time of one attempt --- */
+
+static void an_attempt_that_takes_too_long_is_followed_by_another(void **state) {
+  struct fixture *f = *state;
+  f->method.per_attempt_timeout_ns = MS(200);
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(300), EXPECT_SEND}, {AT_MS(400), REPLY("bar")}));
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0 + SECONDS(5)});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + MS(200));
+  assert_int_equal(sent(f, 2)->deadline_at_ns, T0 + MS(500));
+  assert_string_equal(sent_attempt_value(sent(f, 1), "weir-budget-us"), "200000");
+  assert_int_equal(unary_report(&unary).attempts[0].code, GRPC_STATUS_DEADLINE_EXCEEDED);
+  unary_fini(&unary);
+}
+
+static void the_last_attempt_is_cut_off_too(void **state) {
+  struct fixture *f = *state;
+  f->method.per_attempt_timeout_ns = MS(200);
+  f->method.retry.max_attempts = 2;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(300), EXPECT_SEND}));
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0 + SECONDS(5)});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(elapsed_ns(f), MS(500));
+  assert_int_equal(unary.status, GRPC_STATUS_DEADLINE_EXCEEDED);
+  struct weir_call_report report = unary_report(&unary);
+  assert_int_equal(report.deadline_bound, WEIR_DEADLINE_BOUND_ATTEMPT);
+  assert_int_equal(report.reason, WEIR_REASON_ATTEMPTS_EXHAUSTED);
+  unary_fini(&unary);
+}
+
+static void the_calls_own_deadline_ends_it_where_that_is_nearer(void **state) {
+  struct fixture *f = *state;
+  f->method.per_attempt_timeout_ns = MS(200);
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0 + MS(150)});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_DEADLINE_EXCEEDED);
+  struct weir_call_report report = unary_report(&unary);
+  assert_int_equal(report.deadline_bound, WEIR_DEADLINE_BOUND_CALL);
+  assert_int_equal(report.reason, WEIR_REASON_DEADLINE);
+  unary_fini(&unary);
+}
+
 static void a_request_of_exactly_replay_bytes_is_tried_again(void **state) {
   struct fixture *f = *state;
   f->retry.replay_bytes = 1000;
@@ -913,6 +969,9 @@ int main(void) {
       cmocka_unit_test(headers_or_a_message_commit_a_call),
       TEST(without_the_cores_signals_a_call_counts_as_committed),
       TEST(a_connection_lost_after_headers_is_not_retried),
+      TEST(an_attempt_that_takes_too_long_is_followed_by_another),
+      TEST(the_last_attempt_is_cut_off_too),
+      TEST(the_calls_own_deadline_ends_it_where_that_is_nearer),
       TEST(a_request_of_exactly_replay_bytes_is_tried_again),
       TEST(a_larger_request_is_sent_once_and_whole),
       TEST(what_no_server_saw_is_sent_again_at_once_and_does_not_count),

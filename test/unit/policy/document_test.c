@@ -313,6 +313,8 @@ static const struct refused {
      "\"service\""},
     {"{\"methodConfig\":[{\"name\":[{}],\"timeout\":\"-1s\"}]}", "methodConfig[0].timeout",
      "0s or more"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"perAttemptTimeout\":\"0s\"}]}",
+     "methodConfig[0].perAttemptTimeout", "> 0s"},
     {"{\"methodConfig\":[{\"timeout\":\"x\"}]}", "methodConfig[0].timeout", "duration"},
     {"{\"methodConfig\":[{\"name\":[{}],\"waitForReady\":1}]}", "methodConfig[0].waitForReady",
      "a boolean"},

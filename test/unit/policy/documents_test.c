@@ -309,6 +309,7 @@ static void every_layer_is_set_by_its_own_keys(void **state) {
   assert_int_equal(deadline->margin_ns, 5 * MS);
   assert_int_equal(deadline->slack_ns, 20 * MS);
   assert_false(deadline->inherits_parent);
+  assert_int_equal(method->per_attempt_timeout_ns, 400 * MS);
   assert_int_equal(method->max_request_bytes, 1000);
   assert_int_equal(method->max_response_bytes, 2000);
   assert_int_equal(method->retry_options->owner, WEIR_RETRY_OWNER_ALWAYS);
