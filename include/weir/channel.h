@@ -113,6 +113,25 @@ WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
                               struct weir_breaker_snapshot *snapshot_out);
 
+/* What a channel keeps of what its calls have sent, to send it again. Set `size` first. */
+struct weir_replay_snapshot {
+  size_t size;
+  uint64_t n_bytes;     /* kept now */
+  uint64_t max_bytes;   /* channelReplayBytes */
+  uint64_t n_overflows; /* calls that went on unretried: replayBytes or channelReplayBytes bound */
+};
+
+#define WEIR_REPLAY_SNAPSHOT_INIT \
+  { .size = sizeof(struct weir_replay_snapshot), .n_bytes = 0, .max_bytes = 0, .n_overflows = 0 }
+
+/* Reads what a channel keeps for replays.
+ *
+ * Ownership: `snapshot_out` is the caller's; its `size` is set before.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `size` is too small. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_channel_replay_snapshot(weir_channel *channel, struct weir_replay_snapshot *snapshot_out);
+
 #ifdef __cplusplus
 }
 #endif

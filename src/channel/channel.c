@@ -273,3 +273,20 @@ enum weir_error weir_channel_breaker_snapshot(weir_channel *channel, const char 
   return weir__stack_breaker_snapshot(&channel->environment->stack, method, strlen(method), now_ns,
                                       snapshot_out);
 }
+
+enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
+                                             struct weir_replay_snapshot *snapshot_out) {
+  const struct weir__replay_budget *budget = &channel->environment->replay_budget;
+  size_t size = snapshot_out->size;
+  if (size < sizeof size) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  struct weir_replay_snapshot snapshot = {
+      .size = size < sizeof snapshot ? size : sizeof snapshot,
+      .n_bytes = atomic_load_explicit(&budget->n_bytes, memory_order_relaxed),
+      .max_bytes = budget->max_bytes,
+      .n_overflows = atomic_load_explicit(&budget->n_overflows, memory_order_relaxed),
+  };
+  memcpy(snapshot_out, &snapshot, snapshot.size);
+  return WEIR_OK;
+}

@@ -80,6 +80,12 @@ static void check_all_came_well(const struct fixture *f) {
   }
 }
 
+static struct weir_replay_snapshot replay_snapshot(const struct fixture *f) {
+  struct weir_replay_snapshot snapshot = WEIR_REPLAY_SNAPSHOT_INIT;
+  assert_int_equal(weir_channel_replay_snapshot(f->channel, &snapshot), WEIR_OK);
+  return snapshot;
+}
+
 static void batches_of_one_operation_each_are_retried_as_one(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -263,6 +269,7 @@ static void a_stream_with_more_than_replay_bytes_is_sent_whole_and_once(void **s
   assert_int_equal(start_ops(&stream, OP_RECV_METADATA, 3), GRPC_CALL_OK);
   run_until_idle(f);
 
+  assert_int_equal(replay_snapshot(f).n_overflows, 1);
   assert_int_equal(f->transport.n_sent, 1);
   assert_string_equal(sent(f, 1)->message, "12345");
   assert_int_equal(stream.status, GRPC_STATUS_UNAVAILABLE);
@@ -345,6 +352,10 @@ static void all_calls_of_a_channel_share_what_they_keep(void **state) {
   run_until_idle(f);
   assert_int_equal(unary_report(&third).reason, WEIR_REASON_ATTEMPTS_EXHAUSTED);
   unary_fini(&third);
+  struct weir_replay_snapshot snapshot = replay_snapshot(f);
+  assert_int_equal(snapshot.n_overflows, 1);
+  assert_int_equal(snapshot.n_bytes, 0);
+  assert_int_equal(snapshot.max_bytes, 5);
 }
 
 /* --- how it ends in a backoff --- */
