@@ -64,9 +64,12 @@ static grpc_call_error check_op(const grpc_op *op) {
 
 /* The order of the core's own slots does not matter, only that each type has one. */
 static const uint8_t slots[N_OP_TYPES] = {
-    [GRPC_OP_SEND_INITIAL_METADATA] = 0,  [GRPC_OP_SEND_MESSAGE] = 1,
-    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = 2, [GRPC_OP_RECV_INITIAL_METADATA] = WEIR__METADATA_SLOT,
-    [GRPC_OP_RECV_MESSAGE] = 4,           [GRPC_OP_RECV_STATUS_ON_CLIENT] = 5,
+    [GRPC_OP_SEND_INITIAL_METADATA] = 0,
+    [GRPC_OP_SEND_MESSAGE] = WEIR__SEND_SLOT,
+    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = 2,
+    [GRPC_OP_RECV_INITIAL_METADATA] = WEIR__METADATA_SLOT,
+    [GRPC_OP_RECV_MESSAGE] = WEIR__RECEIVE_SLOT,
+    [GRPC_OP_RECV_STATUS_ON_CLIENT] = 5,
 };
 
 grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, struct weir__batch *batch_out) {

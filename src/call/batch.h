@@ -23,6 +23,10 @@
 /* Of a batch that begins with GRPC_OP_RECV_INITIAL_METADATA. */
 #define WEIR__METADATA_SLOT 3
 
+/* Of batches that begin with a message. */
+#define WEIR__SEND_SLOT 1
+#define WEIR__RECEIVE_SLOT 4
+
 /* A unary call's operations. The initial metadata may be left to weir. */
 #define WEIR__UNARY_OPS                                                                \
   (WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |  \

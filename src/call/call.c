@@ -287,19 +287,28 @@ bool weir__call_request_too_large(const weir_call *call, const struct weir__batc
          grpc_byte_buffer_length(batch->send_message->data.send_message.send_message) > limit;
 }
 
+/* --- batches --- */
+
+grpc_call_error weir__call_error_of(enum weir_error error) {
+  return error == WEIR_ERROR_UNAVAILABLE ? GRPC_CALL_ERROR_COMPLETION_QUEUE_SHUTDOWN
+                                         : GRPC_CALL_ERROR;
+}
+
+void weir__call_abandon_batch(weir_call *call, struct weir__completion *completion) {
+  completion->ops = NULL;
+  weir__queue_abandon(call->queue, completion);
+  /* relaxed: the caller's share stays */
+  (void)atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed);
+}
+
 /* --- handing over --- */
 
 /* Fills in the event of a batch that is over, and lets the batch go: the call may be gone
  * afterwards. */
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
                           grpc_event *event_out) {
-  uint8_t op_types = completion->op_types;
-  event_out->type = GRPC_OP_COMPLETE;
-  event_out->tag = completion->app_tag;
-  event_out->success = weir__call_hand_out(call, op_types, core_ok) ? 1 : 0;
-  atomic_fetch_and(&call->claims,
-                   ~(WEIR__CLAIM_SLOT(completion->slot) | WEIR__CLAIM_AGAIN(op_types)));
-  weir__call_release(call);
+  event_out->success = weir__call_hand_out(call, completion->op_types, core_ok) ? 1 : 0;
+  weir__call_let_go(call, completion, event_out);
 }
 
 /* A batch that came after the end of a one-batch call: the core would say that the stream has

@@ -216,6 +216,34 @@ void weir__call_classify(weir_call *call, const struct weir__arrivals *arrivals,
 /* Whether the batch's message is larger than the policy lets through. */
 bool weir__call_request_too_large(const weir_call *call, const struct weir__batch *batch);
 
+grpc_call_error weir__call_error_of(enum weir_error error);
+
+/* A batch's tag is owed from here on; `completion` is filled in. */
+static inline grpc_call_error
+weir__call_begin_batch(weir_call *call, struct weir__completion *completion, void *tag) {
+  enum weir_error error = weir__queue_begin(call->queue, completion, tag);
+  if (error != WEIR_OK) {
+    return weir__call_error_of(error);
+  }
+  /* relaxed: the caller has a share */
+  (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
+  return GRPC_CALL_OK;
+}
+
+/* A batch was begun, but nothing came of it. */
+void weir__call_abandon_batch(weir_call *call, struct weir__completion *completion);
+
+/* Lets a batch go whose event is for the application, but for its success: the call may be gone
+ * afterwards. */
+static inline void weir__call_let_go(weir_call *call, struct weir__completion *completion,
+                                     grpc_event *event_out) {
+  event_out->type = GRPC_OP_COMPLETE;
+  event_out->tag = completion->app_tag;
+  (void)atomic_fetch_and(&call->claims, ~(WEIR__CLAIM_SLOT(completion->slot) |
+                                          WEIR__CLAIM_AGAIN(completion->op_types)));
+  weir__call_release(call);
+}
+
 /* Fills in the event of a batch that is over, and lets the batch go: the call may be gone
  * afterwards. */
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,

@@ -72,6 +72,12 @@ struct weir__merged_metadata {
   grpc_metadata inline_entries[WEIR__INLINE_METADATA];
 };
 
+/* No entries; for who may have none to merge. */
+static inline void weir__merged_metadata_init_empty(struct weir__merged_metadata *merged) {
+  merged->entries = merged->inline_entries; /* which need not be zeroed: it is two kilobytes */
+  merged->count = 0;
+}
+
 /* WEIR_ERROR_NO_MEMORY. The slices are borrowed, static or inlined. */
 WEIR_MUST_CHECK enum weir_error
 weir__merged_metadata_init(struct weir__merged_metadata *merged, const grpc_metadata *metadata,

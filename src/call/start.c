@@ -7,6 +7,7 @@
 #include "src/call/call.h"
 #include "src/call/one_batch.h"
 #include "src/call/stream.h"
+#include "src/call/stream_message.h"
 
 /* --- empty batches --- */
 
@@ -37,11 +38,6 @@ static bool empty_on_event(struct weir__completion *completion, bool ok, grpc_ev
 static const struct weir__completion_ops empty_ops = {.on_event = empty_on_event,
                                                       .deliver = deliver_empty};
 
-static grpc_call_error call_error_of(enum weir_error error) {
-  return error == WEIR_ERROR_UNAVAILABLE ? GRPC_CALL_ERROR_COMPLETION_QUEUE_SHUTDOWN
-                                         : GRPC_CALL_ERROR;
-}
-
 static grpc_call_error start_empty(weir_call *call, void *tag) {
   struct empty_batch *batch = weir__queue_block_take(call->queue);
   if (batch == NULL) {
@@ -52,7 +48,7 @@ static grpc_call_error start_empty(weir_call *call, void *tag) {
   enum weir_error error = weir__queue_begin(call->queue, &batch->completion, tag);
   if (error != WEIR_OK) {
     weir__queue_block_give(call->queue, batch);
-    return call_error_of(error);
+    return weir__call_error_of(error);
   }
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
   weir__queue_push_ready(call->queue, &batch->completion);
@@ -104,21 +100,11 @@ static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, v
   completion->op_types = batch->op_types;
   completion->core_op_types = batch->op_types;
   completion->ok = false;
-  enum weir_error error = weir__queue_begin(call->queue, completion, tag);
-  if (error != WEIR_OK) {
-    completion->ops = NULL;
-    return call_error_of(error);
+  grpc_call_error error = weir__call_begin_batch(call, completion, tag);
+  if (error == GRPC_CALL_OK) {
+    set_outputs(call, batch);
   }
-  atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed); /* the caller has a share */
-  set_outputs(call, batch);
-  return GRPC_CALL_OK;
-}
-
-/* The batch was begun, but nothing came of it. */
-static void abandon(weir_call *call, const struct weir__batch *batch) {
-  call->completions[batch->slot].ops = NULL;
-  weir__queue_abandon(call->queue, &call->completions[batch->slot]);
-  atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed); /* the caller's share stays */
+  return error;
 }
 
 /* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with
@@ -187,7 +173,7 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   call->attempt.details = grpc_empty_slice();
   weir__queue_unlock(call->queue);
   weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
-  abandon(call, batch);
+  weir__call_abandon_batch(call, &call->completions[batch->slot]);
   /* Last: another thread may be waiting to be the first. */
   atomic_fetch_and(&call->state,
                    ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
@@ -255,7 +241,7 @@ static grpc_call_error start_further(weir_call *call, const struct weir__batch *
                                                         : 0; /* only it tells a time */
   error = weir__stream_start(call, batch, now_ns);
   if (error != GRPC_CALL_OK) {
-    abandon(call, batch);
+    weir__call_abandon_batch(call, &call->completions[batch->slot]);
   }
   return error;
 }
@@ -263,6 +249,9 @@ static grpc_call_error start_further(weir_call *call, const struct weir__batch *
 /* True: the calling thread starts the first batch. False: another has. Two threads meet here when
  * one only sends and one only receives; the second waits for the few steps of the first. */
 static bool take_first(weir_call *call) {
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_STARTED) != 0) {
+    return false;
+  }
   for (;;) {
     unsigned state =
         atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTING, memory_order_acq_rel);
@@ -276,6 +265,22 @@ static bool take_first(weir_call *call) {
   }
 }
 
+static grpc_call_error start_message(weir_call *call, const grpc_op *op, void *tag) {
+  unsigned wanted = op->op == GRPC_OP_RECV_MESSAGE
+                        ? WEIR__CLAIM_SLOT(WEIR__RECEIVE_SLOT) |
+                              WEIR__CLAIM_AGAIN(WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE))
+                        : WEIR__CLAIM_SLOT(WEIR__SEND_SLOT) |
+                              WEIR__CLAIM_AGAIN(WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE));
+  if (!claim_batch(call, wanted)) {
+    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
+  }
+  grpc_call_error error = weir__stream_message_start(call, op, tag);
+  if (error != GRPC_CALL_OK) {
+    atomic_fetch_and(&call->claims, ~wanted);
+  }
+  return error;
+}
+
 grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_t nops, void *tag,
                                       void *reserved) {
   if (reserved != NULL) {
@@ -283,6 +288,9 @@ grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_
   }
   if (nops == 0) {
     return start_empty(call, tag);
+  }
+  if (nops == 1 && weir__stream_message_fits(call, ops)) {
+    return start_message(call, ops, tag);
   }
   struct weir__batch batch;
   grpc_call_error error = weir__batch_read(ops, nops, &batch);

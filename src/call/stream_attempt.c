@@ -31,7 +31,8 @@ static bool merge_metadata(weir_call *call, grpc_op *op, int64_t now_ns,
 grpc_call_error weir__stream_pass(weir_call *call, const struct weir__batch *batch,
                                   uint8_t op_types, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__merged_metadata merged = {.entries = merged.inline_entries, .count = 0};
+  struct weir__merged_metadata merged;
+  weir__merged_metadata_init_empty(&merged);
   grpc_op ops[WEIR__N_CLIENT_OPS];
   size_t n_ops = 0;
   for (size_t i = 0; i < batch->n_ops; i++) {
@@ -178,7 +179,8 @@ static uint8_t next_sends_locked(const struct weir__stream *stream) {
 static bool send_locked(struct weir__stream *stream, uint8_t sends, int64_t now_ns) {
   weir_call *call = stream->call;
   const struct weir__replay *replay = &stream->guarded.replay;
-  struct weir__merged_metadata merged = {.entries = merged.inline_entries, .count = 0};
+  struct weir__merged_metadata merged;
+  weir__merged_metadata_init_empty(&merged);
   grpc_byte_buffer *message = NULL;
   grpc_op ops[WEIR__N_CLIENT_OPS];
   size_t n_ops = 0;

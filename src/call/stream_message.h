@@ -1,0 +1,23 @@
+/* stream_message – a batch of one message of a stream that goes straight to the core.
+ *
+ * It is what a long stream consists of, so it takes the shortest way: the core is given the
+ * application's own operation, and nothing is written down but that its tag is owed. Batches that
+ * need more (a first message, a size limit, other operations) take the common way.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_STREAM_MESSAGE_H
+#define WEIR_SRC_CALL_STREAM_MESSAGE_H
+
+#include <stdbool.h>
+
+#include <grpc/grpc.h>
+
+#include "src/call/call.h"
+
+/* Whether a batch of `op` alone may go this way. */
+bool weir__stream_message_fits(const weir_call *call, const grpc_op *op);
+
+/* Starts it. Anything but GRPC_CALL_OK: it was not. */
+grpc_call_error weir__stream_message_start(weir_call *call, const grpc_op *op, void *tag);
+
+#endif /* WEIR_SRC_CALL_STREAM_MESSAGE_H */
