@@ -1,9 +1,10 @@
 #!/bin/sh
-# bench - what a unary call costs the client: the bare core, the core's own retries, and weir with all four layers.
+# bench - what calls and messages cost the client: the bare core beside weir with all four layers, in one run.
 #
-# Counted in instructions by callgrind, in one run against one server, as the difference of a long and a short series of
-# calls. The core's threads meet at its locks by chance, which adds up to a thousand instructions to a call, so each figure
-# is the least of three.
+# Instructions are counted by callgrind, of all threads of the client, as the difference of a long and a short series; the
+# server is a process of its own. The core's threads meet at its locks by chance, and what goes out in one write depends on
+# when: of several series the middle one counts. Times are told as ratios only, of series on weir and on the bare core, run
+# in turn by one process without callgrind.
 #
 # weir sends two headers with each call (weir-budget-us, weir-retry-owner). What the core takes to check, keep and write
 # them is a part of the price, and can be told apart: the bare core is also measured with the same two.
@@ -14,10 +15,16 @@
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 
-# At this stage.
-BUDGET=1500
-SHORT=200
-LONG=1200
+# Instructions over the bare core; at this stage.
+CALL_BUDGET=1500
+MESSAGE_BUDGET=200
+
+# Series for callgrind: how many calls or messages a short one has, and a long one, and how many of each there are.
+CALLS="128 512 7"
+MESSAGES="200 1200 7"
+
+# Series that are timed: how many calls, and how many pairs of them.
+TIMED="256 100"
 
 here=$(cd "$(dirname "$0")" && pwd)
 [ -x "$here/client" ] || here="$0.runfiles/weir/bench"
@@ -33,47 +40,84 @@ trap cleanup EXIT
 exec 9> "$work/stop"
 read -r port < "$work/port"
 
-# Instructions of a series of $2 calls in mode $1.
+# The middle one of the counts of every second series, from $1 to $2.
+middle_count() {
+  for series in $(seq "$1" 2 "$2"); do
+    awk '/^totals:/ { print $2 }' "$work/counts.$series"
+  done | sort -n | awk '{ count[NR] = $1 } END { print count[int((NR + 1) / 2)] }'
+}
+
+# count SCENARIO SIDE SHORT LONG N: instructions of one call, or message.
 count() {
-  valgrind --tool=callgrind --callgrind-out-file=/dev/null "$here/client" "$1" "$port" "$2" > "$work/log" 2>&1 || {
+  rm -f "$work"/counts*
+  valgrind --tool=callgrind --zero-before=series --dump-after=series --callgrind-out-file="$work/counts" \
+    "$here/client" count "$1" "$2" "$port" "$3" "$4" "$5" > "$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 1
   }
-  awk '/Collected/ { print $4 }' "$work/log"
+  short=$(middle_count 1 $((2 * $5)))
+  long=$(middle_count 2 $((2 * $5)))
+  echo $(((long - short) / ($4 - $3)))
 }
 
-# Instructions of one call in mode $1.
-per_call() {
-  for _ in 1 2 3; do
-    short=$(count "$1" "$SHORT")
-    long=$(count "$1" "$LONG")
-    echo $(((long - short) / (LONG - SHORT)))
-  done | sort -n | head -n 1
+# figure NAME VALUE UNIT BUDGET: for --json. "-" = no budget.
+figure() {
+  echo "$@" >> "$work/figures"
 }
 
-bare=$(per_call bare)
-headers=$(per_call bare_headers)
-core=$(per_call core_retries)
-weir=$(per_call weir)
+# row LABEL INSTRUCTIONS OVER_BARE BUDGET: for the table.
+row() {
+  said=$4
+  if [ "$4" != - ] && [ "$3" -gt "$4" ]; then
+    said="$4, exceeded by $(($3 - $4))"
+  fi
+  printf '  %-40s %12s %10s   %s\n' "$1" "$2" "$3" "$said" >> "$work/table"
+}
+
+# compare SCENARIO TITLE SUFFIX BUDGET SHORT LONG N: the bare core and weir. Leaves both in $bare and $weir.
+compare() {
+  bare=$(count "$1" bare "$5" "$6" "$7")
+  weir=$(count "$1" weir "$5" "$6" "$7")
+  figure "$1.instructions_bare$3" "$bare" instructions -
+  figure "$1.instructions_over_bare$3" $((weir - bare)) instructions "$4"
+  echo "$2" >> "$work/table"
+  row "bare core" "$bare" - -
+  row "weir, all four layers" "$weir" $((weir - bare)) "$4"
+}
+
+# time_both SCENARIO LABEL LENGTH N
+time_both() {
+  ratio=$("$here/client" wall "$1" "$port" "$3" "$4")
+  figure "$1.wall_ratio" "$ratio" ratio -
+  printf '  %-40s %12s\n' "$2" "$ratio" >> "$work/table"
+}
+
+# shellcheck disable=SC2086
+{
+  compare unary_one_batch "a unary call in one batch" "" "$CALL_BUDGET" $CALLS
+  headers=$(count unary_one_batch bare_headers $CALLS)
+  core=$(count unary_one_batch core_retries $CALLS)
+  figure unary_one_batch.instructions_over_bare_with_headers $((weir - headers)) instructions -
+  figure two_headers.instructions_over_bare $((headers - bare)) instructions -
+  figure core_retries.instructions_over_bare $((core - bare)) instructions -
+  row "bare core, sending weir's two headers" "$headers" $((headers - bare)) -
+  row "core with its own retries" "$core" $((core - bare)) -
+  compare unary_six_batches "a unary call in six batches" "" - $CALLS
+  compare unary_64_at_once "a unary call in one batch, 64 at once" "" - $CALLS
+  compare stream "a message received, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
+  compare client_stream "a message sent, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
+  echo "time on weir / on the bare core" >> "$work/table"
+  time_both unary_one_batch "a unary call in one batch" $TIMED
+  time_both unary_64_at_once "a unary call in one batch, 64 at once" $TIMED
+}
 
 if [ "${1:-}" = --json ]; then
-  cat <<JSON
-[{"name": "unary_one_batch.instructions_bare", "value": $bare, "unit": "instructions", "budget": null},
- {"name": "unary_one_batch.instructions_over_bare", "value": $((weir - bare)), "unit": "instructions", "budget": $BUDGET},
- {"name": "unary_one_batch.instructions_over_bare_with_headers", "value": $((weir - headers)), "unit": "instructions", "budget": null},
- {"name": "two_headers.instructions_over_bare", "value": $((headers - bare)), "unit": "instructions", "budget": null},
- {"name": "core_retries.instructions_over_bare", "value": $((core - bare)), "unit": "instructions", "budget": null}]
-JSON
+  awk '{
+    budget = $4 == "-" ? "null" : $4
+    printf "%s{\"name\": \"%s\", \"value\": %s, \"unit\": \"%s\", \"budget\": %s}", NR == 1 ? "[" : ",\n ", $1, $2, $3, budget
+  }
+  END { print "]" }' "$work/figures"
   exit 0
 fi
-row() {
-  printf '%-40s %12s %10s %8s\n' "$@"
-}
-row "one successful unary call, one batch" instructions "over bare" budget
-row "bare core" "$bare" "" ""
-row "bare core, sending weir's two headers" "$headers" $((headers - bare)) ""
-row "core with its own retries" "$core" $((core - bare)) ""
-row "weir, all four layers" "$weir" $((weir - bare)) "$BUDGET"
-if [ $((weir - bare)) -gt "$BUDGET" ]; then
-  echo "weir is $((weir - bare - BUDGET)) over its budget; $((headers - bare)) of its cost are the two headers, in the core"
-fi
+printf '  %-40s %12s %10s   %s\n' "" instructions "over bare" budget
+cat "$work/table"

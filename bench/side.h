@@ -1,0 +1,40 @@
+/* side – one of what a benchmark compares: the bare core, in three ways, or weir.
+ *
+ * A scenario is written once, over the table of a side's functions, and costs the same beside them
+ * whichever side it runs on.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BENCH_SIDE_H
+#define WEIR_BENCH_SIDE_H
+
+#include <stddef.h>
+
+#include <grpc/grpc.h>
+
+#define SIDE_HEADERS_MAX 2
+
+/* The handles are the core's or weir's: a queue is a grpc_completion_queue or a
+ * weir_completion_queue, and so on. */
+struct side_functions {
+  void (*channel_destroy)(void *channel);
+  void *(*queue_create)(void);
+  grpc_event (*queue_next)(void *queue); /* waits as long as it takes */
+  void (*queue_shutdown)(void *queue);
+  void (*queue_destroy)(void *queue);
+  void *(*call_create)(void *channel, void *queue, grpc_slice method, gpr_timespec deadline);
+  grpc_call_error (*call_start_batch)(void *call, const grpc_op *ops, size_t n_ops, void *tag);
+  void (*call_unref)(void *call);
+};
+
+struct side {
+  const char *name;
+  void *(*channel_create)(const char *target);
+  size_t n_headers; /* what the application sends of weir's two headers */
+  const struct side_functions *on;
+};
+
+/* "bare"; "bare_headers", the application sending the two headers that weir sends; "core_retries";
+ * "weir", with all four layers at work. NULL: none has that name. */
+const struct side *side_find(const char *name);
+
+#endif /* WEIR_BENCH_SIDE_H */
