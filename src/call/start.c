@@ -265,35 +265,14 @@ static bool take_first(weir_call *call) {
   }
 }
 
-static grpc_call_error start_message(weir_call *call, const grpc_op *op, void *tag) {
-  unsigned wanted = op->op == GRPC_OP_RECV_MESSAGE
-                        ? WEIR__CLAIM_SLOT(WEIR__RECEIVE_SLOT) |
-                              WEIR__CLAIM_AGAIN(WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE))
-                        : WEIR__CLAIM_SLOT(WEIR__SEND_SLOT) |
-                              WEIR__CLAIM_AGAIN(WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE));
-  if (!claim_batch(call, wanted)) {
-    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
-  }
-  grpc_call_error error = weir__stream_message_start(call, op, tag);
-  if (error != GRPC_CALL_OK) {
-    atomic_fetch_and(&call->claims, ~wanted);
-  }
-  return error;
-}
-
-grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_t nops, void *tag,
-                                      void *reserved) {
-  if (reserved != NULL) {
-    return GRPC_CALL_ERROR;
-  }
-  if (nops == 0) {
+/* Apart, so that the short way needs none of its stack. */
+__attribute__((noinline)) static grpc_call_error start_batch(weir_call *call, const grpc_op *ops,
+                                                             size_t n_ops, void *tag) {
+  if (n_ops == 0) {
     return start_empty(call, tag);
   }
-  if (nops == 1 && weir__stream_message_fits(call, ops)) {
-    return start_message(call, ops, tag);
-  }
   struct weir__batch batch;
-  grpc_call_error error = weir__batch_read(ops, nops, &batch);
+  grpc_call_error error = weir__batch_read(ops, n_ops, &batch);
   if (error != GRPC_CALL_OK) {
     return error;
   }
@@ -306,4 +285,15 @@ grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_
     atomic_fetch_and(&call->claims, ~wanted);
   }
   return error;
+}
+
+grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_t nops, void *tag,
+                                      void *reserved) {
+  if (reserved != NULL) {
+    return GRPC_CALL_ERROR;
+  }
+  if (nops == 1 && weir__stream_message_fits(call, ops)) {
+    return weir__stream_message_start(call, ops, tag);
+  }
+  return start_batch(call, ops, nops, tag);
 }

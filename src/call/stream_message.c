@@ -6,22 +6,6 @@
 #define SEND WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE)
 #define RECEIVE WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)
 
-bool weir__stream_message_fits(const weir_call *call, const grpc_op *op) {
-  /* acquire: pairs with who made the call direct */
-  if ((atomic_load_explicit(&call->state, memory_order_acquire) &
-       (WEIR__CALL_DIRECT | WEIR__CALL_ENDED)) != WEIR__CALL_DIRECT ||
-      op->reserved != NULL || op->flags != 0) {
-    return false;
-  }
-  const struct weir_method_policy *method = call->plan.method;
-  if (op->op == GRPC_OP_RECV_MESSAGE) {
-    return method->max_response_bytes == WEIR_NO_LIMIT_BYTES &&
-           atomic_load_explicit(&call->progress, memory_order_relaxed) == WEIR__PROGRESS_DONE;
-  }
-  return op->op == GRPC_OP_SEND_MESSAGE && op->data.send_message.send_message != NULL &&
-         method->max_request_bytes == WEIR_NO_LIMIT_BYTES;
-}
-
 /* It came with a failure that a boundary scrubs. */
 static void drop_received(weir_call *call) {
   grpc_byte_buffer **message = call->outputs.message;
@@ -53,23 +37,41 @@ static const struct weir__completion_ops message_ops = {
     .deliver = message_deliver,
 };
 
-grpc_call_error weir__stream_message_start(weir_call *call, const grpc_op *op, void *tag) {
-  bool receives = op->op == GRPC_OP_RECV_MESSAGE;
-  struct weir__completion *completion =
-      &call->completions[receives ? WEIR__RECEIVE_SLOT : WEIR__SEND_SLOT];
-  completion->ops = &message_ops;
-  completion->op_types = receives ? RECEIVE : SEND;
-  grpc_call_error error = weir__call_begin_batch(call, completion, tag);
-  if (error != GRPC_CALL_OK) {
-    return error;
+/* Takes slot and operation, which only batches of the same kind take apart. */
+static bool claim_message(weir_call *call, unsigned wanted) {
+  unsigned taken = atomic_fetch_or(&call->claims, wanted) & wanted;
+  if (taken != 0 && taken != wanted) {
+    (void)atomic_fetch_and(&call->claims, ~(wanted & ~taken));
   }
-  if (receives) {
+  return taken == 0;
+}
+
+static inline grpc_call_error message_start(weir_call *call, const grpc_op *op, void *tag,
+                                            uint8_t slot, uint8_t op_types) {
+  unsigned claims = WEIR__CLAIM_SLOT(slot) | WEIR__CLAIM_AGAIN(op_types);
+  struct weir__completion *completion = &call->completions[slot];
+  if (!claim_message(call, claims)) {
+    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
+  }
+  completion->ops = &message_ops;
+  completion->op_types = op_types;
+  if (op_types == RECEIVE) {
     call->outputs.message = op->data.recv_message.recv_message;
   }
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  error = transport->call_start_batch(transport->context, call->attempt.core, op, 1, completion);
-  if (error != GRPC_CALL_OK) {
+  grpc_call_error error = weir__call_begin_batch(call, completion, tag);
+  if (error == GRPC_CALL_OK) {
+    const struct weir__transport *transport = weir__queue_transport(call->queue);
+    error = transport->call_start_batch(transport->context, call->attempt.core, op, 1, completion);
+    if (error == GRPC_CALL_OK) {
+      return GRPC_CALL_OK;
+    }
     weir__call_abandon_batch(call, completion);
   }
+  (void)atomic_fetch_and(&call->claims, ~claims);
   return error;
+}
+
+grpc_call_error weir__stream_message_start(weir_call *call, const grpc_op *op, void *tag) {
+  return op->op == GRPC_OP_RECV_MESSAGE ? message_start(call, op, tag, WEIR__RECEIVE_SLOT, RECEIVE)
+                                        : message_start(call, op, tag, WEIR__SEND_SLOT, SEND);
 }

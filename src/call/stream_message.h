@@ -14,8 +14,22 @@
 
 #include "src/call/call.h"
 
-/* Whether a batch of `op` alone may go this way. */
-bool weir__stream_message_fits(const weir_call *call, const grpc_op *op);
+/* Whether a batch of `op` alone may go this way. Inline: it is asked of each batch. */
+static inline bool weir__stream_message_fits(const weir_call *call, const grpc_op *op) {
+  const unsigned bits = WEIR__CALL_DIRECT | WEIR__CALL_ENDED;
+  /* acquire: pairs with who made the call direct */
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & bits) != WEIR__CALL_DIRECT ||
+      op->flags != 0 || op->reserved != NULL) {
+    return false;
+  }
+  const struct weir_method_policy *method = call->plan.method;
+  if (op->op == GRPC_OP_RECV_MESSAGE) {
+    return method->max_response_bytes == WEIR_NO_LIMIT_BYTES &&
+           atomic_load_explicit(&call->progress, memory_order_relaxed) == WEIR__PROGRESS_DONE;
+  }
+  return op->op == GRPC_OP_SEND_MESSAGE && method->max_request_bytes == WEIR_NO_LIMIT_BYTES &&
+         op->data.send_message.send_message != NULL;
+}
 
 /* Starts it. Anything but GRPC_CALL_OK: it was not. */
 grpc_call_error weir__stream_message_start(weir_call *call, const grpc_op *op, void *tag);

@@ -340,6 +340,63 @@ static void an_operation_under_way_is_not_started_again(void **state) {
   unary_fini(&stream);
 }
 
+/* A committed stream with one message received. */
+static void start_committed(struct fixture *f, struct unary *stream) {
+  unary_init(f, stream);
+  start_all(stream);
+  run_until(f, T0 + MS(1));
+  assert_true(unary_reply_is(stream, "one"));
+  f->n_foreign = 0;
+}
+
+static void a_refused_message_leaves_the_one_under_way_alone(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), MESSAGE("one")}, {AT_MS(2), MESSAGE("two")},
+                 {AT_MS(3), HEADERS_THEN(GRPC_STATUS_OK, "")}));
+  struct unary stream;
+  start_committed(f, &stream);
+  receive_again(&stream);
+  grpc_byte_buffer *elsewhere = NULL;
+  grpc_op op;
+  memset(&op, 0, sizeof op);
+  op.op = GRPC_OP_RECV_MESSAGE;
+  op.data.recv_message.recv_message = &elsewhere;
+  assert_int_equal(weir_call_start_batch(stream.call, &op, 1, (void *)77, NULL),
+                   GRPC_CALL_ERROR_TOO_MANY_OPERATIONS);
+  grpc_op both[2] = {op, op};
+  both[0].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+  assert_int_equal(weir_call_start_batch(stream.call, both, 2, (void *)77, NULL),
+                   GRPC_CALL_ERROR_TOO_MANY_OPERATIONS);
+  run_until(f, T0 + MS(2));
+
+  assert_true(came_with(f, OP_RECV_MESSAGE));
+  assert_true(unary_reply_is(&stream, "two"));
+  assert_null(elsewhere);
+  assert_int_equal(f->n_foreign, 1);
+  unary_fini(&stream);
+}
+
+static void a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), MESSAGE("one")},
+                 {AT_MS(2), MESSAGE_THEN("secret", GRPC_STATUS_ABORTED, "secret")}));
+  struct unary stream;
+  start_committed(f, &stream);
+  receive_again(&stream);
+  /* Both events are there; the status is read first. */
+  fake_clock_advance_to(&f->clock, T0 + MS(2));
+  scripted_transport_happen(&f->transport);
+  scripted_transport_turn(weir_completion_queue_core(f->queue));
+  run_until_idle(f);
+
+  assert_int_equal(stream.status, GRPC_STATUS_ABORTED);
+  assert_null(stream.reply);
+  assert_false(unary_can_see(&stream, "secret"));
+  unary_fini(&stream);
+}
+
 static void nothing_more_comes_from_a_unary_call_that_has_ended(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -389,6 +446,8 @@ int main(void) {
       TEST(a_stream_that_fails_later_is_a_failure_too),
       TEST(a_stream_whose_status_nobody_asks_for_gives_its_probe_back),
       TEST(an_operation_under_way_is_not_started_again),
+      TEST(a_refused_message_leaves_the_one_under_way_alone),
+      TEST(a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped),
       TEST(nothing_more_comes_from_a_unary_call_that_has_ended),
       TEST(a_message_above_the_policys_limit_ends_a_stream),
   };

@@ -34,6 +34,17 @@ void scripted_queue_begin(struct scripted_queue *queue) {
   queue->n_open++;
 }
 
+void scripted_queue_turn(struct scripted_queue *queue) {
+  struct scripted_event *turned = NULL;
+  while (queue->events != NULL) {
+    struct scripted_event *event = queue->events;
+    queue->events = event->next;
+    event->next = turned;
+    turned = event;
+  }
+  queue->events = turned;
+}
+
 bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out) {
   struct scripted_event **place = &queue->events;
   while (*place != NULL && queue->type == GRPC_CQ_PLUCK && (*place)->tag != tag) {

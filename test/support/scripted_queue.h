@@ -26,6 +26,9 @@ void scripted_queue_begin(struct scripted_queue *queue);
 /* It has ended. */
 void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success);
 
+/* Turns the order of the events round: two drainers may handle them in any. */
+void scripted_queue_turn(struct scripted_queue *queue);
+
 /* Takes the first event, or the first with `tag` on a pluck queue. False: there is none. */
 bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out);
 

@@ -251,6 +251,10 @@ void scripted_transport_happen(struct scripted_transport *transport) {
   }
 }
 
+void scripted_transport_turn(grpc_completion_queue *queue) {
+  scripted_queue_turn(queue_of(queue));
+}
+
 static grpc_event drain(struct scripted_transport *transport, struct scripted_queue *queue,
                         const void *tag, gpr_timespec deadline) {
   int64_t until_ns = weir__instant_from_timespec(deadline, transport->clock->now_ns);

@@ -82,6 +82,9 @@ struct sent_attempt *scripted_transport_sent(const struct scripted_transport *tr
 /* Lets happen what is due now, while nobody drains: its events wait on their queues. */
 void scripted_transport_happen(struct scripted_transport *transport);
 
+/* Turns the order of the events that wait on a queue round. */
+void scripted_transport_turn(grpc_completion_queue *queue);
+
 /* An event of nobody's that weir knows: a server's, or a raw call's. Comes at `at_ns`. */
 void scripted_transport_post(struct scripted_transport *transport, grpc_completion_queue *queue,
                              void *tag, bool success, int64_t at_ns);
