@@ -374,6 +374,7 @@ static void a_refused_message_leaves_the_one_under_way_alone(void **state) {
   assert_true(unary_reply_is(&stream, "two"));
   assert_null(elsewhere);
   assert_int_equal(f->n_foreign, 1);
+  run_until_idle(f);
   unary_fini(&stream);
 }
 
