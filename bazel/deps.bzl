@@ -46,3 +46,10 @@ def weir_test_deps():
         apt_package = "libcmocka-dev",
         minimum_version = "1.1.5",
     )
+    maybe(
+        system_library,
+        name = "nghttp2",
+        module = "libnghttp2",
+        apt_package = "libnghttp2-dev",
+        minimum_version = "1.52",
+    )

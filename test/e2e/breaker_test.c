@@ -15,8 +15,8 @@
 #include <weir/weir.h>
 
 #include "test/e2e/fixture.h"
-#include "test/e2e/raw_peer.h"
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/odd_peer.h"
 #include "test/e2e/support/test_server.h"
 
 #define FAILS \
@@ -97,9 +97,7 @@ static void a_failing_server_trips_it_and_is_left_alone(void **state) {
 
 static void no_connection_trips_it(void **state) {
   (void)state;
-  struct raw_peer *peer = raw_peer_new(RAW_GREET, NULL, 0);
-  weir_channel *channel = channel_to(raw_peer_port(peer), POLICY_DEFAULT);
-  raw_peer_release(peer); /* and nobody listens there any more */
+  weir_channel *channel = channel_to(odd_closed_port(), POLICY_DEFAULT);
   call_times(channel, TRIP);
   assert_int_equal(look(channel).state, WEIR_BREAKER_OPEN);
   weir_channel_destroy(channel);
@@ -179,15 +177,15 @@ static void a_probe_that_fails_opens_it_again(void **state) {
 
 static void a_black_hole_trips_it(void **state) {
   (void)state;
-  struct raw_peer *peer = raw_peer_new(RAW_GREET, NULL, 0); /* reads, and never answers */
-  weir_channel *channel = channel_to(raw_peer_port(peer), POLICY_DEFAULT);
+  struct odd_peer *peer = odd_peer_answering(NULL); /* reads, and never answers */
+  weir_channel *channel = channel_to(odd_peer_port(peer), POLICY_DEFAULT);
   const struct unary_setup short_time = {.timeout_ns = MS(30)};
   for (int i = 0; i < TRIP; i++) {
     assert_int_equal(call_once(channel, &short_time), GRPC_STATUS_DEADLINE_EXCEEDED);
   }
   assert_int_equal(look(channel).state, WEIR_BREAKER_OPEN);
   weir_channel_destroy(channel);
-  raw_peer_release(peer);
+  odd_peer_release(peer);
 }
 
 static void a_deadline_that_was_past_is_no_sample(void **state) {

@@ -17,9 +17,9 @@
 #include <weir/weir.h>
 
 #include "test/e2e/fixture.h"
-#include "test/e2e/raw_peer.h"
 #include "test/e2e/support/bare_call.h"
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/odd_peer.h"
 #include "test/e2e/support/test_server.h"
 
 #define FAILS \
@@ -81,10 +81,9 @@ static void a_silent_server_is_given_the_whole_time_and_not_much_more(void **sta
       {"{" NO_BOUNDARY ",\"deadline\":{\"maxTimeout\":\"0.09s\"}}", SECONDS(30), MS(90),
        WEIR_DEADLINE_BOUND_POLICY},
   };
-  struct raw_peer *peer =
-      raw_peer_new(RAW_GREET, NULL, 0); /* it has no clock that could be early */
+  struct odd_peer *peer = odd_peer_answering(NULL); /* it has no clock that could be early */
   for (size_t i = 0; i < COUNT_OF(rows); i++) {
-    weir_channel *channel = channel_to(raw_peer_port(peer), rows[i].policy);
+    weir_channel *channel = channel_to(odd_peer_port(peer), rows[i].policy);
     struct unary unary;
     int64_t before_ns = now_ns();
     unary_run(&unary, channel, &(struct unary_setup){.timeout_ns = rows[i].timeout_ns});
@@ -99,7 +98,7 @@ static void a_silent_server_is_given_the_whole_time_and_not_much_more(void **sta
     unary_fini(&unary);
     weir_channel_destroy(channel);
   }
-  raw_peer_release(peer);
+  odd_peer_release(peer);
 }
 
 static void a_deadline_by_any_clock_is_kept(void **state) {
@@ -180,11 +179,11 @@ static int64_t unit_ns(char unit) {
 static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
   (void)state;
   static const int64_t timeouts_ns[] = {MS(1500), MS(7), MS(29200), MS(59999), SECONDS(20)};
-  const struct raw_script script = {
-      {{RAW_TRAILERS, RAW_HEADERS_OK "grpc-status 5\n", 0}, {RAW_CLOSE, NULL, 0}}};
+  const struct odd_script script = ODD_SCRIPT(ODD_ONLY(5), ODD_CLOSE);
   for (size_t i = 0; i < COUNT_OF(timeouts_ns); i++) {
-    struct raw_peer *peer = raw_peer_new(RAW_GREET, &script, 1);
-    weir_channel *channel = channel_to(raw_peer_port(peer), POLICY_PLAIN);
+    struct odd_peer *peer = odd_peer_answering(&script);
+    weir_channel *channel = channel_to(odd_peer_port(peer), POLICY_PLAIN);
+    struct odd_request request;
     char timeout[16];
     char budget[24];
     char *unit = NULL;
@@ -192,9 +191,9 @@ static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
     do {
       unary_run(&unary, channel, &(struct unary_setup){.timeout_ns = timeouts_ns[i]});
       unary_fini(&unary);
-    } while (raw_peer_n_requests(peer) == 0); /* 7 ms may pass before there is a connection */
-    assert_true(raw_peer_request_value(peer, 0, "grpc-timeout", timeout, sizeof timeout));
-    assert_true(raw_peer_request_value(peer, 0, "weir-budget-us", budget, sizeof budget));
+    } while (!odd_peer_request(peer, 0, &request)); /* 7 ms may pass before there is a connection */
+    assert_true(odd_request_value(&request, "grpc-timeout", timeout, sizeof timeout));
+    assert_true(odd_request_value(&request, "weir-budget-us", budget, sizeof budget));
     int64_t timeout_ns = strtoll(timeout, &unit, 10) * unit_ns(*unit);
     int64_t budget_ns = strtoll(budget, NULL, 10) * 1000;
     assert_true(budget_ns > 0 && budget_ns <= timeouts_ns[i]);
@@ -202,7 +201,7 @@ static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
     assert_true(timeout_ns > budget_ns - GENEROUS);
     assert_true(timeout_ns <= timeouts_ns[i] * 103 / 100 + SECONDS(1));
     weir_channel_destroy(channel);
-    raw_peer_release(peer);
+    odd_peer_release(peer);
   }
 }
 

@@ -19,7 +19,6 @@
 
 #define TARGET_SIZE 32
 #define WAIT_LIMIT_S 10
-#define N_UNARY_OPS 6
 
 int start_core(void **state) {
   (void)state;
@@ -204,9 +203,14 @@ static weir_call *call_create(weir_channel *channel, weir_completion_queue *queu
   return call;
 }
 
-static grpc_call_error unary_start_batch(struct unary *unary, const struct unary_setup *setup) {
-  grpc_op ops[N_UNARY_OPS];
-  memset(ops, 0, sizeof ops);
+void unary_create(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
+                  const struct unary_setup *setup) {
+  unary_init(unary, setup);
+  unary->call = call_create(channel, queue, setup);
+}
+
+void unary_ops(struct unary *unary, const struct unary_setup *setup, grpc_op ops[UNARY_OPS]) {
+  memset(ops, 0, UNARY_OPS * sizeof ops[0]);
   ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
   ops[0].flags = setup->metadata_flags;
   ops[0].data.send_initial_metadata.count = setup->n_metadata;
@@ -224,16 +228,16 @@ static grpc_call_error unary_start_batch(struct unary *unary, const struct unary
   ops[5].data.recv_status_on_client.status = &unary->code;
   ops[5].data.recv_status_on_client.status_details = &unary->details;
   ops[5].data.recv_status_on_client.error_string = &unary->error_string;
-  return weir_call_start_batch(unary->call, ops, N_UNARY_OPS, unary, NULL);
 }
 
 void unary_start(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
                  const struct unary_setup *setup) {
   static const struct unary_setup defaults = {.method = NULL};
   const struct unary_setup *known = setup != NULL ? setup : &defaults;
-  unary_init(unary, known);
-  unary->call = call_create(channel, queue, known);
-  assert_int_equal(unary_start_batch(unary, known), GRPC_CALL_OK);
+  grpc_op ops[UNARY_OPS];
+  unary_create(unary, channel, queue, known);
+  unary_ops(unary, known, ops);
+  assert_int_equal(weir_call_start_batch(unary->call, ops, UNARY_OPS, unary, NULL), GRPC_CALL_OK);
 }
 
 void unary_read_report(struct unary *unary) {

@@ -160,6 +160,16 @@ struct unary {
   bool owns_request;
 };
 
+/* Makes the call, and starts no batch. */
+void unary_create(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
+                  const struct unary_setup *setup);
+
+#define UNARY_OPS 6
+
+/* The call's operations, with their outputs in `unary`: three that send, then metadata, message and
+ * status. */
+void unary_ops(struct unary *unary, const struct unary_setup *setup, grpc_op ops[UNARY_OPS]);
+
 /* Makes the call and starts its batch. `setup` NULL = the defaults. */
 void unary_start(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
                  const struct unary_setup *setup);

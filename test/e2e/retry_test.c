@@ -19,8 +19,8 @@
 #include <weir/weir.h>
 
 #include "test/e2e/fixture.h"
-#include "test/e2e/raw_peer.h"
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/odd_peer.h"
 #include "test/e2e/support/test_server.h"
 
 #define FAILS \
@@ -274,14 +274,6 @@ static void the_throttle_stops_retries_once_half_of_the_tokens_are_gone(void **s
 
 /* --- no connection --- */
 
-/* A port on which nobody listens: it was somebody's a moment ago. */
-static int closed_port(void) {
-  struct raw_peer *peer = raw_peer_new(RAW_GREET, NULL, 0);
-  int port = raw_peer_port(peer);
-  raw_peer_release(peer);
-  return port;
-}
-
 static void assert_no_connection(weir_channel *channel) {
   struct unary unary;
   unary_run(&unary, channel, NULL);
@@ -295,7 +287,7 @@ static void assert_no_connection(weir_channel *channel) {
 
 static void a_refused_connection_is_retried_as_the_policy_says(void **state) {
   (void)state;
-  assert_no_connection(channel_to(closed_port(), POLICY_RETRY));
+  assert_no_connection(channel_to(odd_closed_port(), POLICY_RETRY));
 }
 
 static void a_name_that_does_not_resolve_is_no_connection(void **state) {
@@ -373,7 +365,7 @@ static void a_call_that_waits_for_the_server_is_made_once(void **state) {
 
 static void waiting_for_a_server_ends_with_the_deadline(void **state) {
   (void)state;
-  weir_channel *channel = channel_to(closed_port(), POLICY_WAIT);
+  weir_channel *channel = channel_to(odd_closed_port(), POLICY_WAIT);
   struct unary unary;
   unary_run(&unary, channel, &(struct unary_setup){.timeout_ns = MS(100)});
   assert_int_equal(unary.code, GRPC_STATUS_DEADLINE_EXCEEDED);
@@ -385,7 +377,7 @@ static void waiting_for_a_server_ends_with_the_deadline(void **state) {
 
 static void the_applications_own_flag_wins_over_the_policys_wait(void **state) {
   (void)state;
-  weir_channel *channel = channel_to(closed_port(), POLICY_WAIT);
+  weir_channel *channel = channel_to(odd_closed_port(), POLICY_WAIT);
   struct unary unary;
   unary_run(
       &unary, channel,

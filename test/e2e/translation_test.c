@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
@@ -21,8 +20,9 @@
 #include <weir/weir.h>
 
 #include "test/e2e/fixture.h"
-#include "test/e2e/raw_peer.h"
+#include "test/e2e/seen.h"
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/odd_peer.h"
 #include "test/e2e/support/test_server.h"
 
 #define SECRET_SIZE 25
@@ -65,83 +65,6 @@ static void plant(void *context, const struct weir__test_served *served,
     reply->initial_metadata[reply->n_initial_metadata++] =
         weir__metadata_from_text("x-served-by", text);
   }
-}
-
-/* --- all that a caller can read --- */
-
-#define SEEN_SIZE 65536
-
-struct seen {
-  size_t size;
-  char bytes[SEEN_SIZE];
-};
-
-static void see(struct seen *seen, const void *bytes, size_t size) {
-  assert_true(seen->size + size < SEEN_SIZE);
-  if (size > 0) {
-    memcpy(seen->bytes + seen->size, bytes, size);
-    seen->size += size;
-  }
-  seen->bytes[seen->size++] = '\n';
-}
-
-static void see_slice(struct seen *seen, grpc_slice slice) {
-  see(seen, GRPC_SLICE_START_PTR(slice), GRPC_SLICE_LENGTH(slice));
-}
-
-static void see_metadata(struct seen *seen, const grpc_metadata *metadata, size_t count) {
-  for (size_t i = 0; i < count; i++) {
-    see_slice(seen, metadata[i].key);
-    see_slice(seen, metadata[i].value);
-  }
-}
-
-static void see_message(struct seen *seen, grpc_byte_buffer *message) {
-  grpc_byte_buffer_reader reader;
-  if (message != NULL && grpc_byte_buffer_reader_init(&reader, message) != 0) {
-    grpc_slice bytes = grpc_byte_buffer_reader_readall(&reader);
-    see_slice(seen, bytes);
-    grpc_slice_unref(bytes);
-    grpc_byte_buffer_reader_destroy(&reader);
-  }
-}
-
-static void see_report(struct seen *seen, const struct weir_call_report *report) {
-  grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
-  see(seen, report, sizeof *report);
-  see_metadata(seen, metadata, weir_reply_metadata(report, metadata));
-}
-
-static void see_unary(struct seen *seen, const struct unary *unary) {
-  see_slice(seen, unary->details);
-  see_metadata(seen, unary->initial_metadata.metadata, unary->initial_metadata.count);
-  see_metadata(seen, unary->trailing_metadata.metadata, unary->trailing_metadata.count);
-  see_message(seen, unary->message);
-  if (unary->error_string != NULL) {
-    see(seen, unary->error_string, strlen(unary->error_string));
-  }
-  see_report(seen, &unary->report);
-}
-
-static void see_reply(struct seen *seen, const struct weir_unary_reply *reply) {
-  see_slice(seen, reply->details);
-  see_metadata(seen, reply->initial_metadata.metadata, reply->initial_metadata.count);
-  see_metadata(seen, reply->trailing_metadata.metadata, reply->trailing_metadata.count);
-  see_message(seen, reply->message);
-  see_report(seen, &reply->report);
-}
-
-static size_t count_in(const char *bytes, size_t size, const char *text) {
-  size_t length = strlen(text);
-  size_t count = 0;
-  for (size_t i = 0; i + length <= size; i++) {
-    count += memcmp(bytes + i, text, length) == 0;
-  }
-  return count;
-}
-
-static size_t count_seen(const struct seen *seen, const char *text) {
-  return count_in(seen->bytes, seen->size, text);
 }
 
 /* --- the ways to call --- */
@@ -228,27 +151,7 @@ static void call_in_four_batches(weir_channel *channel, struct result *result) {
 
 typedef void call_fn(weir_channel *channel, struct result *result);
 
-/* --- the table of codes --- */
-
-static const grpc_status_code visible_codes[WEIR_N_STATUS_CODES] = {
-    [GRPC_STATUS_OK] = GRPC_STATUS_OK,
-    [GRPC_STATUS_CANCELLED] = GRPC_STATUS_INTERNAL, /* by the peer */
-    [GRPC_STATUS_UNKNOWN] = GRPC_STATUS_UNKNOWN,
-    [GRPC_STATUS_INVALID_ARGUMENT] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_DEADLINE_EXCEEDED] = GRPC_STATUS_UNAVAILABLE, /* the peer's */
-    [GRPC_STATUS_NOT_FOUND] = GRPC_STATUS_NOT_FOUND,
-    [GRPC_STATUS_ALREADY_EXISTS] = GRPC_STATUS_ALREADY_EXISTS,
-    [GRPC_STATUS_PERMISSION_DENIED] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_RESOURCE_EXHAUSTED] = GRPC_STATUS_RESOURCE_EXHAUSTED,
-    [GRPC_STATUS_FAILED_PRECONDITION] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_ABORTED] = GRPC_STATUS_ABORTED,
-    [GRPC_STATUS_OUT_OF_RANGE] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_UNIMPLEMENTED] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_INTERNAL] = GRPC_STATUS_INTERNAL,
-    [GRPC_STATUS_UNAVAILABLE] = GRPC_STATUS_UNAVAILABLE,
-    [GRPC_STATUS_DATA_LOSS] = GRPC_STATUS_DATA_LOSS,
-    [GRPC_STATUS_UNAUTHENTICATED] = GRPC_STATUS_INTERNAL,
-};
+/* --- what is seen of a failure --- */
 
 /* The record says under the caller's reference what the caller was not told, each place once. */
 static void assert_logged(const struct kept_log *log, const struct planter *planter,
@@ -279,8 +182,8 @@ static void assert_scrubbed(call_fn *call, struct planter *planter) {
   weir_channel *channel = channel_new(&(struct channel_setup){
       .port = weir__test_server_port(server), .policy = "{" NO_BREAKER "}", .log = &log.base});
   call(channel, &result);
-  assert_int_equal(result.code, visible_codes[planter->code]);
-  assert_int_equal(result.report.code, visible_codes[planter->code]);
+  assert_int_equal(result.code, boundary_codes[planter->code]);
+  assert_int_equal(result.report.code, boundary_codes[planter->code]);
   assert_int_equal(result.report.raw_code, planter->code);
   if (planter->code == GRPC_STATUS_OK) {
     assert_true(count_seen(&result.seen, planter->secret) > 0); /* it is an answer */
@@ -398,10 +301,9 @@ static void connect_errors_show_no_address(void **state) {
   (void)state;
   static struct result result;
   char port[16];
-  struct raw_peer *peer = raw_peer_new(RAW_GREET, NULL, 0);
-  (void)snprintf(port, sizeof port, ":%d", raw_peer_port(peer));
-  weir_channel *channel = channel_to(raw_peer_port(peer), "{}");
-  raw_peer_release(peer); /* and nobody listens there any more */
+  int number = odd_closed_port();
+  (void)snprintf(port, sizeof port, ":%d", number);
+  weir_channel *channel = channel_to(number, "{}");
   call_one_batch(channel, &result);
   assert_int_equal(result.code, GRPC_STATUS_UNAVAILABLE);
   assert_int_equal(result.report.origin, WEIR_ORIGIN_TRANSPORT_CONNECT);
@@ -413,16 +315,16 @@ static void connect_errors_show_no_address(void **state) {
 static void a_proxys_page_is_not_shown(void **state) {
   (void)state;
   static struct result result;
-  const struct raw_script script = {
-      {{RAW_HEADERS, ":status 503\ncontent-type text/plain\n", 0}, {RAW_BODY, "sesame", 0}}};
-  struct raw_peer *peer = raw_peer_new(RAW_GREET, &script, 1);
-  weir_channel *channel = channel_to(raw_peer_port(peer), "{}");
+  const struct odd_script script =
+      ODD_SCRIPT(ODD_HEADERS(":status 503\ncontent-type text/plain\n"), ODD_BODY("sesame"));
+  struct odd_peer *peer = odd_peer_answering(&script);
+  weir_channel *channel = channel_to(odd_peer_port(peer), "{}");
   call_one_batch(channel, &result);
   assert_int_equal(result.code, GRPC_STATUS_UNAVAILABLE);
   assert_int_equal(count_seen(&result.seen, "sesame"), 0);
   assert_int_equal(count_seen(&result.seen, "503"), 0);
   weir_channel_destroy(channel);
-  raw_peer_release(peer);
+  odd_peer_release(peer);
 }
 
 /* --- the default log --- */

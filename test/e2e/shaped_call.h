@@ -1,0 +1,66 @@
+/* shaped call – one unary call, started as one batch or in several, whose every tag is counted.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_TEST_E2E_SHAPED_CALL_H
+#define WEIR_TEST_E2E_SHAPED_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <weir/weir.h>
+
+#include "test/e2e/fixture.h"
+
+/* Whether a call in several batches is sent again as one in one batch is. */
+#define STREAMS_ARE_REPLAYED 0
+
+enum shape {
+  SHAPE_ONE_BATCH = 0,
+  SHAPE_SIX_BATCHES,   /* an operation each, all started at once */
+  SHAPE_SERVER_STREAM, /* messages are received until there are no more */
+  N_SHAPES
+};
+
+const char *shape_name(enum shape shape);
+
+/* Whether a call of this shape may be sent again. */
+static inline bool shape_is_replayed(enum shape shape) {
+  return shape == SHAPE_ONE_BATCH || STREAMS_ARE_REPLAYED != 0;
+}
+
+#define SHAPED_BATCHES_MAX 6
+
+struct shaped_batch {
+  size_t n_started;
+  size_t n_came; /* of its tag, which is the batch's address */
+  bool ok;       /* the last of them */
+};
+
+struct shaped_call {
+  struct unary unary; /* where its outputs are; of several messages, the last */
+  grpc_byte_buffer *next_message;
+  enum shape shape;
+  size_t n_messages;
+  size_t n_batches;
+  struct shaped_batch batches[SHAPED_BATCHES_MAX]; /* the last is the one with the status */
+  size_t n_under_way;
+};
+
+/* Makes the call and starts its batches. `setup` NULL = the defaults. */
+void shaped_start(struct shaped_call *call, enum shape shape, weir_channel *channel,
+                  weir_completion_queue *queue, const struct unary_setup *setup);
+
+/* A tag has come: false if it is none of the call's that was waited for. */
+bool shaped_on_tag(struct shaped_call *call, void *tag, bool ok);
+
+/* Drains a queue on which nothing else is under way until all tags have come, and reads the
+ * report. */
+void shaped_wait(struct shaped_call *call, weir_completion_queue *queue);
+
+void shaped_fini(struct shaped_call *call);
+
+/* All of it, on a queue of its own, on which no tag comes twice. */
+void shaped_run(struct shaped_call *call, enum shape shape, weir_channel *channel,
+                const struct unary_setup *setup);
+
+#endif /* WEIR_TEST_E2E_SHAPED_CALL_H */
