@@ -249,6 +249,7 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
       .signals_trusted = call->environment->signals_trusted,
       .got_message = arrivals->message,
       .trailing = attempt->trailing_metadata.metadata,
+      .details = attempt->details,
       .cancelled_by_us =
           (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0,
       .cancel_code = cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,

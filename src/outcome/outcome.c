@@ -125,10 +125,10 @@ static enum weir_origin origin_without_trailers(const struct weir__wire_result *
      * peer's. */
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
-  if (code == GRPC_STATUS_RESOURCE_EXHAUSTED) {
-    /* A size limit of ours. A reset with ENHANCE_YOUR_CALM looks the same; not to retry it is the
-     * safe side. */
-    return WEIR_ORIGIN_LOCAL_LIMIT;
+  uint32_t reset_code = 0;
+  if (code == GRPC_STATUS_RESOURCE_EXHAUSTED &&
+      !weir__wire_words_tell_reset(result->details, &reset_code)) {
+    return WEIR_ORIGIN_LOCAL_LIMIT; /* and not the peer's ENHANCE_YOUR_CALM */
   }
   return weir__wire_signals_never_connected(&result->signals) ? WEIR_ORIGIN_TRANSPORT_CONNECT
                                                               : WEIR_ORIGIN_TRANSPORT_RESET;
@@ -187,6 +187,18 @@ static void pushback_read(const struct weir__wire_result *result, struct weir_ou
       pushback_parse(GRPC_SLICE_START_PTR(entry->value), GRPC_SLICE_LENGTH(entry->value), outcome);
     }
   }
+}
+
+/* Of a status that the core made up for a stream that is lost. */
+static bool is_unprocessed(const struct weir__wire_result *result, grpc_status_code code) {
+  uint32_t reset_code = 0;
+  if (result->got_message || code != GRPC_STATUS_UNAVAILABLE) {
+    return false;
+  }
+  return weir__wire_signals_unprocessed(&result->signals) ||
+         (!weir__wire_signals_headers_received(&result->signals) &&
+          weir__wire_words_tell_reset(result->details, &reset_code) &&
+          reset_code == WEIR__HTTP2_REFUSED_STREAM);
 }
 
 static enum weir_sent_to_peer sent_of(const struct weir__wire_result *result,
@@ -274,9 +286,7 @@ void weir__outcome_classify(const struct weir__wire_result *result,
     deadline_refine(result->deadline_at_ns > result->started_at_ns, connected, &outcome);
     outcome.retryable = weir__outcome_is_attempt_timeout(&outcome);
   }
-  outcome.unprocessed = result->signals_trusted && !result->got_message &&
-                        code == GRPC_STATUS_UNAVAILABLE && !weir__outcome_is_local(&outcome) &&
-                        weir__wire_signals_unprocessed(&result->signals);
+  outcome.unprocessed = origin == WEIR_ORIGIN_TRANSPORT_RESET && is_unprocessed(result, code);
   outcome.committed = is_committed(result, &outcome);
   outcome.sent_to_peer = sent_of(result, &outcome);
   pushback_read(result, &outcome);

@@ -20,6 +20,7 @@ struct weir__wire_result {
   bool signals_trusted;          /* false: committed, and the peer's unless it is plainly ours */
   bool got_message;              /* a response message, not the end of the stream */
   const grpc_metadata *trailing; /* signals.trailing_count of them; borrowed */
+  grpc_slice details;            /* the status's words, the peer's or the core's; borrowed */
   bool cancelled_by_us;          /* grpc_call_cancel or weir's own, before the attempt had ended */
   grpc_status_code cancel_code;  /* with cancelled_by_us: the status it was cancelled with */
   bool has_parent;               /* a server call's cancellation and deadline reach the attempt */

@@ -24,6 +24,9 @@
 #define CAPACITY_PEER 1
 #define CAPACITY_PEER_AND_WIRE 2
 
+/* What the core says of a reset, before its code. */
+#define RESET_WORDS "Received RST_STREAM with error code "
+
 /* The core numbers itself apart from gRPC: 29.0.x is the one of gRPC 1.51. */
 #define TRUSTED_CORE_VERSION "29.0."
 
@@ -54,6 +57,24 @@ bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals) {
 bool weir__wire_signals_message_refused(const struct weir__wire_signals *signals) {
   return weir__wire_signals_headers_received(signals) && signals->recv_message_done &&
          !signals->failed_before_recv_message;
+}
+
+bool weir__wire_words_tell_reset(grpc_slice words, uint32_t *code_out) {
+  const size_t n_words = sizeof RESET_WORDS - 1;
+  const uint8_t *text = GRPC_SLICE_START_PTR(words);
+  size_t size = GRPC_SLICE_LENGTH(words);
+  uint64_t code = 0;
+  if (size <= n_words || memcmp(text, RESET_WORDS, n_words) != 0) {
+    return false;
+  }
+  for (size_t i = n_words; i < size; i++) {
+    code = code * 10 + (uint64_t)(text[i] - '0');
+    if (text[i] < '0' || text[i] > '9' || code > UINT32_MAX) {
+      return false;
+    }
+  }
+  *code_out = (uint32_t)code;
+  return true;
 }
 
 bool weir__wire_signals_trusted_for(const char *core_version) {

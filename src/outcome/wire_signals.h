@@ -11,6 +11,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/slice.h>
 
 /* An ended attempt. Both arrays were zeroed before the core had them, and all three receiving
  * operations started. */
@@ -46,6 +49,13 @@ bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals);
 
 /* With no message received: the core itself refused the one that came. */
 bool weir__wire_signals_message_refused(const struct weir__wire_signals *signals);
+
+/* HTTP/2's code of a stream that was reset before any of it was processed (RFC 9113, 8.7). */
+#define WEIR__HTTP2_REFUSED_STREAM 7
+
+/* Whether `words` are the core's for a stream that the peer has reset, and with which code. Ask it
+ * only of a status that is not the peer's: a peer can write the same. */
+bool weir__wire_words_tell_reset(grpc_slice words, uint32_t *code_out);
 
 /* Whether `core_version`, the core's grpc_version_string(), is one whose signals were tested. */
 bool weir__wire_signals_trusted_for(const char *core_version);

@@ -36,16 +36,18 @@ static const struct odd_case reset_cases[] = {
     RESET(8, GRPC_STATUS_CANCELLED), /* the peer's: it is tried again, and INTERNAL further out */
     RESET(9, GRPC_STATUS_INTERNAL),
     RESET(10, GRPC_STATUS_INTERNAL),
+    RESET(11, GRPC_STATUS_RESOURCE_EXHAUSTED),
     RESET(12, GRPC_STATUS_PERMISSION_DENIED),
     RESET(13, GRPC_STATUS_INTERNAL),
     RESET(99, GRPC_STATUS_INTERNAL),
     RESET(4294967295, GRPC_STATUS_INTERNAL),
-    RESET(7, GRPC_STATUS_UNAVAILABLE),
-    {.why = "ENHANCE_YOUR_CALM looks like our own limit",
-     .script = ODD_SCRIPT(ODD_RST(11)),
-     .code = GRPC_STATUS_RESOURCE_EXHAUSTED,
-     .origin = WEIR_ORIGIN_LOCAL_LIMIT,
-     .n_requests = 1},
+    /* Provably not processed (A6): once more for free. */
+    {.why = "REFUSED_STREAM",
+     .script = ODD_SCRIPT(ODD_RST(7)),
+     .code = GRPC_STATUS_UNAVAILABLE,
+     .origin = WEIR_ORIGIN_TRANSPORT_RESET,
+     .n_requests = 1 + ALL_ATTEMPTS,
+     .replayed = true},
 };
 
 static void a_reset_is_mapped_as_grpc_says_and_tried_again(void **state) {
@@ -71,6 +73,7 @@ static const struct odd_case late_reset_cases[] = {
     RESET_LATE(2, GRPC_STATUS_INTERNAL),
     RESET_LATE(7, GRPC_STATUS_UNAVAILABLE),
     RESET_LATE(8, GRPC_STATUS_CANCELLED),
+    RESET_LATE(11, GRPC_STATUS_RESOURCE_EXHAUSTED),
 };
 
 static void a_reset_after_headers_is_not_tried_again(void **state) {
@@ -169,6 +172,7 @@ static void what_a_goaway_left_out_is_replayed_and_nothing_else(void **state) {
 /* --- what is counted --- */
 
 static const struct odd_script refusals[] = {
+    ODD_SCRIPT(ODD_RST(7)),
     ODD_SCRIPT(ODD_GOAWAY(1)),
 };
 

@@ -362,6 +362,53 @@ static void only_an_unavailable_call_may_be_unprocessed(void **state) {
 static const struct {
   const char *why;
   int status;
+  struct weir__wire_signals signals;
+  const char *words;
+  bool signals_trusted;
+  enum weir_origin origin;
+  bool unprocessed;
+} reset_rows[] = {
+    {"REFUSED_STREAM", 14, SENT_THEN_LOST, "Received RST_STREAM with error code 7", true,
+     WEIR_ORIGIN_TRANSPORT_RESET, true},
+    {"REFUSED_STREAM after headers", 14, HEADERS_THEN_LOST, "Received RST_STREAM with error code 7",
+     true, WEIR_ORIGIN_TRANSPORT_RESET, false},
+    {"REFUSED_STREAM, says the peer", 14, TRAILERS_ONLY, "Received RST_STREAM with error code 7",
+     true, WEIR_ORIGIN_PEER, false},
+    {"REFUSED_STREAM, by a core that is not known", 14, SENT_THEN_LOST,
+     "Received RST_STREAM with error code 7", false, WEIR_ORIGIN_PEER, false},
+    {"another code", 14, SENT_THEN_LOST, "Received RST_STREAM with error code 77", true,
+     WEIR_ORIGIN_TRANSPORT_RESET, false},
+    {"closed", 14, SENT_THEN_LOST, "Socket closed", true, WEIR_ORIGIN_TRANSPORT_RESET, false},
+    {"ENHANCE_YOUR_CALM", 8, SENT_THEN_LOST, "Received RST_STREAM with error code 11", true,
+     WEIR_ORIGIN_TRANSPORT_RESET, false},
+    {"ENHANCE_YOUR_CALM after headers", 8, HEADERS_THEN_LOST,
+     "Received RST_STREAM with error code 11", true, WEIR_ORIGIN_TRANSPORT_RESET, false},
+    {"the core's limit on metadata", 8, SENT_THEN_LOST,
+     "received initial metadata size exceeds limit", true, WEIR_ORIGIN_LOCAL_LIMIT, false},
+};
+
+static void the_cores_words_tell_what_the_peer_has_reset(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof reset_rows / sizeof reset_rows[0]; i++) {
+    struct weir__wire_result result =
+        wire_result(reset_rows[i].status, reset_rows[i].signals, MS(1100));
+    result.details = grpc_slice_from_static_string(reset_rows[i].words);
+    result.signals_trusted = reset_rows[i].signals_trusted;
+
+    struct weir_outcome outcome = classify(&result);
+
+    if (outcome.origin != reset_rows[i].origin ||
+        outcome.unprocessed != reset_rows[i].unprocessed) {
+      fail_msg("%s: from %s, unprocessed %d", reset_rows[i].why, weir_origin_name(outcome.origin),
+               (int)outcome.unprocessed);
+    }
+    assert_int_equal(outcome.sent_to_peer == WEIR_SENT_TO_PEER_NO, outcome.unprocessed);
+  }
+}
+
+static const struct {
+  const char *why;
+  int status;
   int64_t ended_at_ns;
   int by_us;
   enum weir_origin origin;
@@ -568,6 +615,7 @@ int main(void) {
       cmocka_unit_test(headers_or_a_message_commit),
       cmocka_unit_test(silence_until_the_deadline_does_not_commit),
       cmocka_unit_test(only_an_unavailable_call_may_be_unprocessed),
+      cmocka_unit_test(the_cores_words_tell_what_the_peer_has_reset),
       cmocka_unit_test(without_signals_the_safe_side_is_chosen),
       cmocka_unit_test(a_deadline_well_before_ours_was_the_parents),
       cmocka_unit_test(pushback_is_read_strictly),

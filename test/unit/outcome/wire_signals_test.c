@@ -82,6 +82,37 @@ static void a_message_that_the_core_refused_is_told_from_none(void **state) {
   assert_false(weir__wire_signals_message_refused(&trailers_only));
 }
 
+static const struct {
+  const char *words;
+  bool tell;
+  uint32_t code;
+} words_rows[] = {
+    {"Received RST_STREAM with error code 0", true, 0},
+    {"Received RST_STREAM with error code 7", true, 7},
+    {"Received RST_STREAM with error code 11", true, 11},
+    {"Received RST_STREAM with error code 4294967295", true, UINT32_MAX},
+    {"Received RST_STREAM with error code 4294967296", false, 0},
+    {"Received RST_STREAM with error code 18446744073709551623", false, 0}, /* 7, if it wrapped */
+    {"Received RST_STREAM with error code ", false, 0},
+    {"Received RST_STREAM with error code -7", false, 0},
+    {"Received RST_STREAM with error code 7.", false, 0},
+    {"received RST_STREAM with error code 7", false, 0},
+    {"received initial metadata size exceeds limit", false, 0},
+    {"", false, 0},
+};
+
+static void the_code_of_a_reset_is_read_from_the_cores_words(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof words_rows / sizeof words_rows[0]; i++) {
+    uint32_t code = 0;
+    grpc_slice words = grpc_slice_from_static_string(words_rows[i].words);
+    if (weir__wire_words_tell_reset(words, &code) != words_rows[i].tell ||
+        code != words_rows[i].code) {
+      fail_msg("\"%s\": %u", words_rows[i].words, (unsigned)code);
+    }
+  }
+}
+
 static void only_the_tested_core_is_trusted(void **state) {
   (void)state;
   assert_true(weir__wire_signals_trusted_for("29.0.0"));
@@ -96,6 +127,7 @@ int main(void) {
       cmocka_unit_test(each_situation_is_told_by_its_signals),
       cmocka_unit_test(headers_that_nobody_asked_for_are_unknown),
       cmocka_unit_test(a_message_that_the_core_refused_is_told_from_none),
+      cmocka_unit_test(the_code_of_a_reset_is_read_from_the_cores_words),
       cmocka_unit_test(only_the_tested_core_is_trusted),
   };
   return cmocka_run_group_tests_name("wire_signals", tests, NULL, NULL);
