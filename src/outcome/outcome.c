@@ -102,6 +102,11 @@ static bool is_own_cancel(const struct weir__wire_result *result, grpc_status_co
 
 static enum weir_origin origin_with_trailers(const struct weir__wire_result *result,
                                              grpc_status_code code) {
+  if (is_own_cancel(result, code)) {
+    /* The trailers may be half of a header block that never ended. If they are whole and say the
+     * same as the application, nothing is lost. */
+    return WEIR_ORIGIN_LOCAL_CANCEL;
+  }
   if (code == GRPC_STATUS_RESOURCE_EXHAUSTED && !result->got_message &&
       weir__wire_signals_message_refused(&result->signals)) {
     return WEIR_ORIGIN_LOCAL_LIMIT;

@@ -41,6 +41,11 @@
   { 0, 0, 0, true, true }
 #define REFUSED_MESSAGE \
   { 2, 3, 0, false, true }
+/* Before the deadline or a cancellation cut it off. */
+#define HALF_TRAILERS_ONLY \
+  { 0, 3, 0, true, true }
+#define HALF_TRAILERS \
+  { 2, 2, 0, true, true }
 
 static struct weir__wire_result wire_result(int status, struct weir__wire_signals signals,
                                             int64_t ended_at_ns) {
@@ -104,6 +109,12 @@ static const struct origin_row origin_rows[] = {
      GRPC_STATUS_FAILED_PRECONDITION},
     {"we cancelled before there was a connection", 1, NO_CONNECTION, MS(1100), 1, false,
      WEIR_ORIGIN_LOCAL_CANCEL, GRPC_STATUS_CANCELLED},
+    {"we cancelled in the middle of Trailers-Only", 1, HALF_TRAILERS_ONLY, MS(1100), 1, false,
+     WEIR_ORIGIN_LOCAL_CANCEL, GRPC_STATUS_CANCELLED},
+    {"we cancelled in the middle of trailers", 9, HALF_TRAILERS, MS(1100), 9, false,
+     WEIR_ORIGIN_LOCAL_CANCEL, GRPC_STATUS_FAILED_PRECONDITION},
+    {"our deadline in the middle of Trailers-Only", 4, HALF_TRAILERS_ONLY, MS(2000), 0, false,
+     WEIR_ORIGIN_LOCAL_DEADLINE, GRPC_STATUS_DEADLINE_EXCEEDED},
     {"we cancelled as the deadline passed", 1, SILENCE, MS(2001), 1, false,
      WEIR_ORIGIN_LOCAL_CANCEL, GRPC_STATUS_CANCELLED},
     {"we cancelled, but the deadline was first", 4, SILENCE, MS(2000), 1, false,
