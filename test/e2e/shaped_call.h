@@ -12,7 +12,7 @@
 #include "test/e2e/fixture.h"
 
 /* Whether a call in several batches is sent again as one in one batch is. */
-#define STREAMS_ARE_REPLAYED 0
+#define STREAMS_ARE_REPLAYED 1
 
 enum shape {
   SHAPE_ONE_BATCH = 0,
