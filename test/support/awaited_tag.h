@@ -1,0 +1,37 @@
+/* awaited_tag – a tag that is out with a batch, and that comes back once.
+ *
+ * On a queue that carries nothing but awaited tags, whatever else comes fails the test.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_TEST_SUPPORT_AWAITED_TAG_H
+#define WEIR_TEST_SUPPORT_AWAITED_TAG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <grpc/grpc.h>
+
+#include <weir/completion_queue.h>
+
+/* Its address is the tag. Zeroed = it has never been out. */
+struct awaited_tag {
+  bool is_out;
+  bool success; /* when it came last */
+  size_t n_came;
+};
+
+/* A batch is being started with it; not while it is out. Returns what to give to the core. */
+void *awaited_tag_go(struct awaited_tag *tag);
+
+/* The batch was refused: it never comes. */
+void awaited_tag_stay(struct awaited_tag *tag);
+
+/* Takes one event from the queue, waiting until `until`; false when there is none. The tag of the
+ * event is an awaited one that is out. */
+bool awaited_tag_take(weir_completion_queue *queue, gpr_timespec until);
+
+/* Drains a queue of the real core until `tag` has come, for ten seconds at most; says whether it
+ * was a success. Others that come meanwhile are noted. */
+bool awaited_tag_wait(struct awaited_tag *tag, weir_completion_queue *queue);
+
+#endif /* WEIR_TEST_SUPPORT_AWAITED_TAG_H */
