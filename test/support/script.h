@@ -18,6 +18,9 @@ enum wire_event {
   WIRE_END = 0, /* of the script */
   /* at this instant, an attempt is sent: not earlier, not later, not another one */
   WIRE_EXPECT_SEND,
+  /* the same, but there is no connection yet: what is sent has not ended until something comes */
+  WIRE_EXPECT_CONNECTING,
+  WIRE_CONNECTED,     /* there is one now */
   WIRE_TRAILERS_ONLY, /* a status without headers */
   WIRE_HEADERS,
   WIRE_MESSAGE,      /* headers too, if they have not come */
@@ -55,6 +58,8 @@ struct script_step {
 #define AT_NS(n) .at_ns = (n)
 #define FOR_ATTEMPT(n) .attempt = (n)
 #define EXPECT_SEND .answer.what = WIRE_EXPECT_SEND
+#define EXPECT_CONNECTING .answer.what = WIRE_EXPECT_CONNECTING
+#define CONNECTED .answer.what = WIRE_CONNECTED
 #define TRAILERS_ONLY(code, words) \
   .answer.what = WIRE_TRAILERS_ONLY, .answer.status = (int)(code), .answer.text = (words)
 #define HEADERS .answer.what = WIRE_HEADERS
@@ -65,8 +70,9 @@ struct script_step {
   .answer.what = WIRE_MESSAGE_THEN, .answer.body = (bytes), .answer.status = (int)(code), \
   .answer.text = (words)
 #define REPLY(bytes) MESSAGE_THEN(bytes, GRPC_STATUS_OK, "")
-#define CONNECT_FAIL(words) \
-  .answer.what = WIRE_CONNECT_FAIL, .answer.status = GRPC_STATUS_UNAVAILABLE, .answer.text = (words)
+#define NOT_SENT(code, words) \
+  .answer.what = WIRE_CONNECT_FAIL, .answer.status = (int)(code), .answer.text = (words)
+#define CONNECT_FAIL(words) NOT_SENT(GRPC_STATUS_UNAVAILABLE, words)
 #define RESET(words) \
   .answer.what = WIRE_RESET, .answer.status = GRPC_STATUS_UNAVAILABLE, .answer.text = (words)
 #define UNPROCESSED                                                          \

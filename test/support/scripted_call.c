@@ -189,7 +189,9 @@ static bool waits_for(const struct scripted_batch *batch, grpc_op_type type) {
   return (batch->waiting & (1u << type)) != 0;
 }
 
-static void batch_progress(struct scripted_call *call, struct scripted_batch *batch) {
+/* Whether something of the batch ended. */
+static bool batch_progress(struct scripted_call *call, struct scripted_batch *batch) {
+  uint8_t before = batch->waiting;
   bool ok = true;
   if (waits_for(batch, GRPC_OP_RECV_INITIAL_METADATA) && receive_headers(call, &ok)) {
     batch_op_done(batch, GRPC_OP_RECV_INITIAL_METADATA, ok);
@@ -205,17 +207,45 @@ static void batch_progress(struct scripted_call *call, struct scripted_batch *ba
     batch->in_use = false;
     scripted_queue_push(call->queue, batch->tag, batch->all_ok || batch->has_status);
   }
+  return batch->waiting != before;
 }
 
+/* A message that is taken may let the status come, whichever batch is the first. */
 static void call_progress(struct scripted_call *call) {
+  bool progress = true;
+  while (progress) {
+    progress = false;
+    for (size_t i = 0; i < SCRIPTED_OPS; i++) {
+      if (call->batches[i].in_use && batch_progress(call, &call->batches[i])) {
+        progress = true;
+      }
+    }
+  }
+}
+
+static bool is_send(grpc_op_type type) {
+  return type == GRPC_OP_SEND_INITIAL_METADATA || type == GRPC_OP_SEND_MESSAGE ||
+         type == GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+}
+
+/* What was sent without a connection ends. */
+static void call_sends_end(struct scripted_call *call, bool ok) {
+  if (!call->attempt->is_connecting) {
+    return;
+  }
+  call->attempt->is_connecting = false;
   for (size_t i = 0; i < SCRIPTED_OPS; i++) {
-    if (call->batches[i].in_use) {
-      batch_progress(call, &call->batches[i]);
+    for (int type = 0; type <= GRPC_OP_RECV_STATUS_ON_CLIENT; type++) {
+      struct scripted_batch *batch = &call->batches[i];
+      if (batch->in_use && is_send((grpc_op_type)type) && waits_for(batch, (grpc_op_type)type)) {
+        batch_op_done(batch, (grpc_op_type)type, ok);
+      }
     }
   }
 }
 
 static void call_end(struct scripted_call *call, enum call_end end, int status, const char *text) {
+  call_sends_end(call, end != END_NEVER_SENT && end != END_UNPROCESSED && end != END_LOCAL);
   call->end = end;
   call->status = status;
   call->text = text != NULL ? text : "";
@@ -225,10 +255,12 @@ static void call_end(struct scripted_call *call, enum call_end end, int status, 
 }
 
 void scripted_call_end_locally(struct scripted_call *call, int status, const char *text) {
-  call_end(call, call->was_sent ? END_LOCAL : END_NEVER_SENT, status, text);
+  bool on_the_wire = call->was_sent && !call->attempt->is_connecting;
+  call_end(call, on_the_wire ? END_LOCAL : END_NEVER_SENT, status, text);
 }
 
 static void answer_headers(struct scripted_call *call, const struct wire_answer *answer) {
+  call_sends_end(call, true);
   if (!call->has_headers) {
     call->has_headers = true;
     published_fill(call->transport, &call->initial, answer->initial);
@@ -246,6 +278,10 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
   }
   published_fill(call->transport, &call->trailing, answer->trailing);
   switch (answer->what) {
+  case WIRE_CONNECTED:
+    call_sends_end(call, true);
+    call_progress(call);
+    break;
   case WIRE_TRAILERS_ONLY:
     call_end(call, END_TRAILERS_ONLY, answer->status, answer->text);
     break;
@@ -282,13 +318,14 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
     break;
   case WIRE_END:
   case WIRE_EXPECT_SEND:
+  case WIRE_EXPECT_CONNECTING:
     fail_msg("no answer");
   }
 }
 
 /* --- what is started --- */
 
-/* Does a sending operation, which ends at once. */
+/* Does a sending operation, which ends at once if there is a connection. */
 static bool send_op(struct scripted_call *call, const grpc_op *op) {
   bool reached = call->end != END_NEVER_SENT && call->end != END_LOCAL;
   switch (op->op) {
@@ -314,11 +351,6 @@ static bool send_op(struct scripted_call *call, const grpc_op *op) {
     break;
   }
   return true;
-}
-
-static bool is_send(grpc_op_type type) {
-  return type == GRPC_OP_SEND_INITIAL_METADATA || type == GRPC_OP_SEND_MESSAGE ||
-         type == GRPC_OP_SEND_CLOSE_FROM_CLIENT;
 }
 
 /* What the core would refuse, weir has to have refused before. */
@@ -368,8 +400,14 @@ void scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t 
   for (size_t i = 0; i < n_ops; i++) {
     bool ok = send_op(call, &ops[i]);
     batch->all_ok = batch->all_ok && ok;
+    if (is_send(ops[i].op) && call->attempt->is_connecting) {
+      batch->waiting |= (uint8_t)(1u << ops[i].op);
+    }
   }
-  batch_progress(call, batch);
+  if (batch->waiting == 0) {
+    (void)batch_progress(call, batch); /* it only sends */
+  }
+  call_progress(call);
 }
 
 /* --- life --- */

@@ -83,24 +83,28 @@ void scripted_transport_always(struct scripted_transport *transport, int64_t aft
   transport->on_send_context = transport;
 }
 
+static bool is_expectation(const struct script_step *step) {
+  return step->answer.what == WIRE_EXPECT_SEND || step->answer.what == WIRE_EXPECT_CONNECTING;
+}
+
 /* When the script does something by itself; WEIR_NO_DEADLINE = it waits for an attempt, or is
  * over. */
 static int64_t script_next_at_ns(const struct scripted_transport *transport) {
   if (transport->script == NULL || transport->script->answer.what == WIRE_END) {
     return WEIR_NO_DEADLINE;
   }
-  if (transport->script->answer.what == WIRE_EXPECT_SEND) {
+  if (is_expectation(transport->script)) {
     return WEIR_NO_DEADLINE;
   }
   return step_at_ns(transport);
 }
 
-static void script_on_send(struct scripted_transport *transport) {
+static void script_on_send(struct scripted_transport *transport, struct sent_attempt *attempt) {
   if (transport->script == NULL) {
     return;
   }
   int64_t now_ns = transport->clock->now_ns;
-  if (transport->script->answer.what != WIRE_EXPECT_SEND) {
+  if (!is_expectation(transport->script)) {
     fail_msg("an attempt was sent at %d ms that the script does not expect",
              ms_of(transport, now_ns));
   }
@@ -109,6 +113,7 @@ static void script_on_send(struct scripted_transport *transport) {
              ms_of(transport, now_ns), (long)(now_ns - step_at_ns(transport)),
              ms_of(transport, step_at_ns(transport)));
   }
+  attempt->is_connecting = transport->script->answer.what == WIRE_EXPECT_CONNECTING;
   transport->script++;
 }
 
@@ -161,7 +166,7 @@ void scripted_transport_note_sent(struct scripted_transport *transport,
   }
   transport->last_sent = attempt;
   transport->n_sent++;
-  script_on_send(transport);
+  script_on_send(transport, attempt);
   if (transport->script == NULL && transport->on_send != NULL) {
     transport->on_send(transport->on_send_context, attempt);
   }

@@ -36,6 +36,7 @@ struct sent_attempt {
   char host[SENT_TEXT]; /* "" = the channel's */
   const grpc_call *parent;
   bool half_closed;
+  bool is_connecting; /* what is sent waits for a connection */
   bool cancelled;
   bool released;
   grpc_status_code cancel_code;
