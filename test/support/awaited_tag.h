@@ -30,8 +30,13 @@ void awaited_tag_stay(struct awaited_tag *tag);
  * event is an awaited one that is out. */
 bool awaited_tag_take(weir_completion_queue *queue, gpr_timespec until);
 
+/* The same on a pluck queue, for one tag. */
+bool awaited_tag_pluck(struct awaited_tag *tag, weir_completion_queue *queue, gpr_timespec until);
+
 /* Drains a queue of the real core until `tag` has come, for ten seconds at most; says whether it
  * was a success. Others that come meanwhile are noted. */
-bool awaited_tag_wait(struct awaited_tag *tag, weir_completion_queue *queue);
+#define awaited_tag_wait(tag, queue) awaited_tag_wait_at((tag), (queue), __FILE__, __LINE__)
+bool awaited_tag_wait_at(struct awaited_tag *tag, weir_completion_queue *queue, const char *file,
+                         int line);
 
 #endif /* WEIR_TEST_SUPPORT_AWAITED_TAG_H */

@@ -122,7 +122,11 @@ grpc_call_error batched_call_refused(struct batched_call *call, const enum batch
   grpc_call_error error = batch_try(call, &batch, ops);
   assert_int_not_equal(error, GRPC_CALL_OK);
   awaited_tag_stay(&batch.tag);
-  grpc_byte_buffer_destroy(batch.sent);
+  if (batch.sent != NULL) {
+    assert_int_not_equal(grpc_byte_buffer_length(batch.sent),
+                         0); /* a message that is sent is emptied */
+    grpc_byte_buffer_destroy(batch.sent);
+  }
   return error;
 }
 
@@ -202,6 +206,14 @@ bool batched_call_has_trailer(const struct batched_call *call, const char *key, 
     }
   }
   return false;
+}
+
+void assert_report(const struct batched_call *call, uint32_t n_attempts, enum weir_reason reason) {
+  struct weir_call_report report = batched_call_report(call);
+  if (report.n_attempts != n_attempts || report.reason != reason) {
+    fail_msg("%u attempts, %s: not %u, %s", (unsigned)report.n_attempts,
+             weir_reason_name(report.reason), (unsigned)n_attempts, weir_reason_name(reason));
+  }
 }
 
 struct weir_call_report batched_call_report(const struct batched_call *call) {

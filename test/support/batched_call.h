@@ -81,7 +81,7 @@ void batched_call_say_buffer(struct batched_call *call, grpc_byte_buffer *messag
 /* Starts a batch, which must not be refused. The result lives as long as the call. */
 struct call_batch *batched_call_start(struct batched_call *call, const enum batched_op *ops);
 
-/* Tries to start one that is refused: nothing is left of it. */
+/* Tries to start one that is refused. Its message, not an empty one, is as it was. */
 grpc_call_error batched_call_refused(struct batched_call *call, const enum batched_op *ops);
 
 /* Gives the application's share back, in whatever state the call is. */
@@ -99,6 +99,9 @@ bool batch_received(const struct call_batch *batch, const char *text);
 
 /* Fails unless the call has ended so. */
 void assert_status(const struct batched_call *call, grpc_status_code code, const char *details);
+
+/* Fails unless the call's report says so. */
+void assert_report(const struct batched_call *call, uint32_t n_attempts, enum weir_reason reason);
 
 /* Whether the call's trailing metadata hold the entry. */
 bool batched_call_has_trailer(const struct batched_call *call, const char *key, const char *value);
