@@ -30,11 +30,7 @@ static void assert_ends(struct stage *stage, struct call_batch *unary, uint32_t 
                         enum weir_reason reason) {
   assert_true(stage_await(stage, unary));
   assert_false(puppet_server_is_called(stage->server));
-  struct weir_call_report report = batched_call_report(stage->calls[0]);
-  assert_int_equal(report.n_attempts, n_attempts);
-  if (report.reason != reason) {
-    fail_msg("%s is not %s", weir_reason_name(report.reason), weir_reason_name(reason));
-  }
+  assert_report(stage->calls[0], n_attempts, reason);
 }
 
 static void a_failed_attempt_is_followed_by_one_that_works(void **state) {

@@ -64,22 +64,12 @@ struct batched_call *stage_call(struct stage *stage, int64_t timeout_ns) {
   return call;
 }
 
-bool stage_await(struct stage *stage, struct call_batch *batch) {
-  return awaited_tag_wait(&batch->tag, stage->queue);
-}
-
 void stage_await_backoff(struct stage *stage, unsigned n_backoffs) {
   int64_t limit_ns = now_ns() + SECONDS(WAIT_LIMIT_S);
   while (counted_random_n_asked(&stage->random) < n_backoffs) {
     (void)awaited_tag_take(stage->queue, gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
                                                       gpr_time_from_millis(1, GPR_TIMESPAN)));
     assert_true(now_ns() < limit_ns);
-  }
-}
-
-void stage_take_all(struct stage *stage) {
-  while (awaited_tag_take(stage->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC))) {
-    /* noted */
   }
 }
 

@@ -60,12 +60,9 @@ void stage_reopen_server(struct stage *stage, const struct puppet_options *optio
 struct batched_call *stage_call(struct stage *stage, int64_t timeout_ns);
 
 /* Waits for a batch's tag; whether it was a success. */
-bool stage_await(struct stage *stage, struct call_batch *batch);
+#define stage_await(stage, batch) awaited_tag_wait(&(batch)->tag, (stage)->queue)
 
 /* Drains until that many backoffs have begun. */
 void stage_await_backoff(struct stage *stage, unsigned n_backoffs);
-
-/* Takes what is there already. */
-void stage_take_all(struct stage *stage);
 
 #endif /* WEIR_TEST_E2E_STAGE_H */
