@@ -195,8 +195,9 @@ static void pass_straight_locked(struct weir__stream *stream) {
   }
   drop_replay_locked(stream);
   stream->call->plan.replayable = !stream->guarded.overflowed;
+  const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
   if (stream->guarded.n_own == 0 && stream->guarded.unclaimed == 0 && !stream->guarded.ended_here &&
-      all_pending_are_passed_locked(stream)) {
+      (stream->guarded.asked & headers) != 0 && all_pending_are_passed_locked(stream)) {
     /* release: what was done here so far, for who comes without the lock */
     atomic_fetch_or_explicit(&stream->call->state, WEIR__CALL_DIRECT, memory_order_release);
   }
@@ -220,13 +221,21 @@ static void advance_committed_locked(struct weir__stream *stream, struct step *s
 static void advance_failed_locked(struct weir__stream *stream, struct step *step) {
   if (!stream->guarded.broken) {
     /* What a failure means depends on all three. Nothing is unread once the status has come. */
-    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
     weir__stream_ask_locked(stream, GRPC_OP_RECV_MESSAGE);
   }
   if (stream->guarded.n_under_way == 0) {
     stream->guarded.phase = WEIR__STREAM_BETWEEN;
     stream->call->plan.replayable = !stream->guarded.overflowed;
     step->judge = true;
+  }
+}
+
+/* Without its headers the core hands out nothing of a call, not even its status, and not even when
+ * it is cancelled. */
+static void ask_for_headers_locked(struct weir__stream *stream) {
+  if ((stream->guarded.asked &
+       (WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))) != 0) {
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
   }
 }
 
@@ -249,8 +258,10 @@ static struct step advance_locked(struct weir__stream *stream) {
     advance_failed_locked(stream, &step);
   } else if (hand_out_sent_locked(stream, &step)) {
     /* Nothing more comes of this attempt but its status, unless headers do. */
-    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
     weir__stream_ask_locked(stream, GRPC_OP_RECV_STATUS_ON_CLIENT);
+  }
+  if (stream->guarded.phase != WEIR__STREAM_BETWEEN && !stream->guarded.ended_here) {
+    ask_for_headers_locked(stream);
   }
   return step;
 }
@@ -544,6 +555,7 @@ static bool resend_locked(struct weir__stream *stream, int64_t now_ns) {
       return false;
     }
   }
+  ask_for_headers_locked(stream);
   return true;
 }
 
