@@ -206,6 +206,13 @@ static bool is_unprocessed(const struct weir__wire_result *result, grpc_status_c
           reset_code == WEIR__HTTP2_REFUSED_STREAM);
 }
 
+/* A message that the core could not decompress: UNKNOWN in 1.51, INTERNAL by gRPC's
+ * statuscodes.md. */
+static bool is_undecodable(const struct weir__wire_result *result, grpc_status_code code) {
+  return code == GRPC_STATUS_UNKNOWN && result->signals_trusted && !result->got_message &&
+         weir__wire_signals_message_refused(&result->signals);
+}
+
 static enum weir_sent_to_peer sent_of(const struct weir__wire_result *result,
                                       const struct weir_outcome *outcome) {
   if (result->got_message) {
@@ -275,6 +282,8 @@ void weir__outcome_classify(const struct weir__wire_result *result,
     code = GRPC_STATUS_RESOURCE_EXHAUSTED;
   } else if (origin == WEIR_ORIGIN_LOCAL_DEADLINE) {
     code = GRPC_STATUS_DEADLINE_EXCEEDED;
+  } else if (is_undecodable(result, code)) {
+    code = GRPC_STATUS_INTERNAL;
   }
   struct weir_outcome outcome = {
       .code = code,

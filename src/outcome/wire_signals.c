@@ -20,7 +20,8 @@
  *   silence until the deadline or a cancel    0 1 1
  *   no transport                              0 0 0
  *   an HTTP error that is no gRPC             0 0 1 or 1 0 0
- *   a message above the core's own limit      2 3 0 */
+ *   a message above the core's own limit      2 3 0
+ *   a message that can't be decompressed      2 3 0 */
 #define CAPACITY_PEER 1
 #define CAPACITY_PEER_AND_WIRE 2
 

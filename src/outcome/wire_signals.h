@@ -47,7 +47,8 @@ bool weir__wire_signals_never_connected(const struct weir__wire_signals *signals
  * header block of a Trailers-Only answer. */
 bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals);
 
-/* With no message received: the core itself refused the one that came. */
+/* With no message received: the core itself refused the one that came, by its size or because it
+ * can't be decompressed. */
 bool weir__wire_signals_message_refused(const struct weir__wire_signals *signals);
 
 /* HTTP/2's code of a stream that was reset before any of it was processed (RFC 9113, 8.7). */

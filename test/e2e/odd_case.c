@@ -160,11 +160,21 @@ static void try_case(const struct odd_case *known, enum shape shape, unsigned wa
   odd_peer_release(trial.peer);
 }
 
+/* A call in one batch is tried in every way, the others plainly and with all there is. */
+static bool is_worth_trying(const struct odd_case *known, enum shape shape, unsigned way) {
+  if (known->told_by_message && !shape_is_replayed(shape)) {
+    return false;
+  }
+  return shape == SHAPE_ONE_BATCH || way == 0 || way == (AT_BOUNDARY | WITH_RETRIES);
+}
+
 void odd_cases_assert(const struct odd_case *cases, size_t n_cases) {
   for (size_t i = 0; i < n_cases; i++) {
     for (int shape = 0; shape < N_SHAPES; shape++) {
       for (unsigned way = 0; way < N_WAYS; way++) {
-        try_case(&cases[i], (enum shape)shape, way);
+        if (is_worth_trying(&cases[i], (enum shape)shape, way)) {
+          try_case(&cases[i], (enum shape)shape, way);
+        }
       }
     }
   }

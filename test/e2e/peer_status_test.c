@@ -14,17 +14,18 @@
 #include "test/e2e/odd_case.h"
 #include "test/e2e/support/odd_peer.h"
 
-/* Trailers-Only, and after headers. */
-#define STATUS(value, as)                                                                         \
-  {.why = "grpc-status \"" value "\"",                                                            \
-   .script = ODD_SCRIPT(ODD_TRAILERS(ODD_OK "grpc-status " value "\ngrpc-message " SECRET "\n")), \
-   .code = as,                                                                                    \
-   .origin = WEIR_ORIGIN_PEER,                                                                    \
-   .n_requests = (as) == GRPC_STATUS_OK ? 1 : ALL_ATTEMPTS},                                      \
-  {                                                                                               \
-    .why = "grpc-status \"" value "\" after headers",                                             \
-    .script = ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_TRAILERS("grpc-status " value "\n")),           \
-    .code = as, .origin = WEIR_ORIGIN_PEER, .n_requests = 1                                       \
+#define STATUS(value, as)                                                                          \
+  {                                                                                                \
+    .why = "grpc-status \"" value "\"",                                                            \
+    .script = ODD_SCRIPT(ODD_TRAILERS(ODD_OK "grpc-status " value "\ngrpc-message " SECRET "\n")), \
+    .code = as, .origin = WEIR_ORIGIN_PEER,                                                        \
+    .n_requests = (as) == GRPC_STATUS_OK ? 1 : ALL_ATTEMPTS                                        \
+  }
+#define STATUS_LATE(value, as)                                                          \
+  {                                                                                     \
+    .why = "grpc-status \"" value "\" after headers",                                   \
+    .script = ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_TRAILERS("grpc-status " value "\n")), \
+    .code = as, .origin = WEIR_ORIGIN_PEER, .n_requests = 1                             \
   }
 
 /* gRPC's PROTOCOL-HTTP2.md wants decimal digits, statuscodes.md a number of 0 to 16. */
@@ -45,6 +46,10 @@ static const struct odd_case status_cases[] = {
     STATUS("18446744073709551616", GRPC_STATUS_UNKNOWN), /* 0, if 64 bits did */
     STATUS("014", GRPC_STATUS_UNAVAILABLE),              /* digits, if one too many */
     STATUS("000", GRPC_STATUS_OK),
+    STATUS_LATE("17", GRPC_STATUS_UNKNOWN),
+    STATUS_LATE("-1", GRPC_STATUS_UNKNOWN),
+    STATUS_LATE("abc", GRPC_STATUS_UNKNOWN),
+    STATUS_LATE("4294967296", GRPC_STATUS_UNKNOWN),
 };
 
 static void a_status_that_there_is_not_is_unknown(void **state) {

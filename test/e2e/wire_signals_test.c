@@ -30,6 +30,8 @@
 struct seen {
   grpc_status_code code;
   struct weir__wire_signals signals;
+  bool tells_reset;
+  uint32_t reset_code;
 };
 
 static struct seen see(int port, int64_t timeout_ns) {
@@ -54,6 +56,7 @@ static struct seen see(int port, int64_t timeout_ns) {
               .recv_message_done = true,
           },
   };
+  seen.tells_reset = weir__wire_words_tell_reset(reply.details, &seen.reset_code);
   weir__bare_reply_fini(&reply);
   grpc_byte_buffer_destroy(message);
   grpc_channel_destroy(channel);
@@ -174,6 +177,65 @@ static void each_end_on_the_wire_is_told_by_the_arrays(void **state) {
   }
 }
 
+/* --- what its words say --- */
+
+static void the_code_of_a_reset_is_told_by_the_words(void **state) {
+  (void)state;
+  static const uint32_t codes[] = {0, 2, 7, 8, 11, 99, UINT32_MAX};
+  for (size_t i = 0; i < COUNT_OF(codes); i++) {
+    const struct odd_script scripts[] = {ODD_SCRIPT(ODD_RST(codes[i])),
+                                         ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_RST(codes[i]))};
+    for (size_t at = 0; at < COUNT_OF(scripts); at++) {
+      struct odd_peer *peer = odd_peer_answering(&scripts[at]);
+      struct seen seen = see(odd_peer_port(peer), SECONDS(30));
+      assert_true(seen.tells_reset);
+      assert_int_equal(seen.reset_code, codes[i]);
+      odd_peer_release(peer);
+    }
+  }
+}
+
+static void other_ends_are_not_told_as_a_reset(void **state) {
+  (void)state;
+  static const struct odd_script scripts[] = {
+      ODD_SCRIPT(ODD_ONLY(14)), ODD_SCRIPT(ODD_CLOSE), ODD_SCRIPT(ODD_GOAWAY(1)),
+      ODD_SCRIPT(ODD_LONG_TRAILERS(ODD_OK ODD_STATUS(14) "x y\n", 9000))};
+  for (size_t i = 0; i < COUNT_OF(scripts); i++) {
+    struct odd_peer *peer = odd_peer_answering(&scripts[i]);
+    struct seen seen = see(odd_peer_port(peer), SECONDS(30));
+    assert_false(seen.tells_reset);
+    odd_peer_release(peer);
+  }
+}
+
+/* --- a message that the core refuses --- */
+
+static void a_message_that_the_core_refuses_is_told_by_the_arrays(void **state) {
+  (void)state;
+  static const struct {
+    struct odd_script script;
+    grpc_status_code code;
+    bool refused;
+  } rows[] = {
+      {ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_MESSAGE_OF(5 * 1024 * 1024),
+                  ODD_TRAILERS(ODD_STATUS(14))),
+       GRPC_STATUS_RESOURCE_EXHAUSTED, true},
+      {ODD_SCRIPT(ODD_HEADERS(ODD_OK "grpc-encoding gzip\n"), ODD_DATA("\1\0\0\0\5hello"),
+                  ODD_TRAILERS(ODD_STATUS(14))),
+       GRPC_STATUS_UNKNOWN, true},
+      {ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_TRAILERS(ODD_STATUS(2))), GRPC_STATUS_UNKNOWN, false},
+  };
+  for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    struct odd_peer *peer = odd_peer_answering(&rows[i].script);
+    struct seen seen = see(odd_peer_port(peer), SECONDS(30));
+    assert_int_equal(seen.code, rows[i].code);
+    assert_int_equal(weir__wire_signals_message_refused(&seen.signals), rows[i].refused);
+    odd_peer_release(peer);
+  }
+}
+
+/* --- no transport --- */
+
 static void a_refused_connection_is_told_by_the_arrays(void **state) {
   (void)state;
   const struct situation known = {
@@ -242,6 +304,9 @@ int main(void) {
       cmocka_unit_test(the_linked_core_is_one_whose_signals_are_trusted),
       cmocka_unit_test(each_answer_of_a_server_is_told_by_the_arrays),
       cmocka_unit_test(each_end_on_the_wire_is_told_by_the_arrays),
+      cmocka_unit_test(the_code_of_a_reset_is_told_by_the_words),
+      cmocka_unit_test(other_ends_are_not_told_as_a_reset),
+      cmocka_unit_test(a_message_that_the_core_refuses_is_told_by_the_arrays),
       cmocka_unit_test(a_refused_connection_is_told_by_the_arrays),
       cmocka_unit_test(a_call_cancelled_before_it_was_sent_is_told_by_the_arrays),
   };

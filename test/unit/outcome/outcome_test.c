@@ -151,6 +151,10 @@ static const struct origin_row origin_rows[] = {
      WEIR_ORIGIN_PEER, GRPC_STATUS_RESOURCE_EXHAUSTED},
     {"the core's limit on metadata", 8, SENT_THEN_LOST, MS(1100), 0, false, WEIR_ORIGIN_LOCAL_LIMIT,
      GRPC_STATUS_RESOURCE_EXHAUSTED},
+    {"a message that can't be decompressed", 2, REFUSED_MESSAGE, MS(1100), 0, false,
+     WEIR_ORIGIN_PEER, GRPC_STATUS_INTERNAL},
+    {"UNKNOWN after headers", 2, HEADERS_AND_TRAILERS, MS(1100), 0, false, WEIR_ORIGIN_PEER,
+     GRPC_STATUS_UNKNOWN},
     {"the core's limit on messages", 8, REFUSED_MESSAGE, MS(1100), 0, false,
      WEIR_ORIGIN_LOCAL_LIMIT, GRPC_STATUS_RESOURCE_EXHAUSTED},
 };
