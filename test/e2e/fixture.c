@@ -61,7 +61,21 @@ static weir_policy *policy_of(const char *document) {
   return policy;
 }
 
+static grpc_arg own_connection_arg(void) {
+  static const char key[] = GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL;
+  const char *name = key;
+  grpc_arg arg;
+  memset(&arg, 0, sizeof arg);
+  arg.type = GRPC_ARG_INTEGER;
+  memcpy(&arg.key, &name, sizeof arg.key); /* not const, but not written to */
+  arg.value.integer = 1;
+  return arg;
+}
+
 weir_channel *channel_new(const struct channel_setup *setup) {
+  grpc_arg own_connection = own_connection_arg();
+  const grpc_channel_args own_args = {.num_args = 1, .args = &own_connection};
+  assert_true(!setup->own_connection || setup->args == NULL);
   char loopback[TARGET_SIZE];
   (void)snprintf(loopback, sizeof loopback, "127.0.0.1:%d", setup->port);
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
@@ -73,8 +87,9 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   }
   grpc_channel_credentials *creds =
       setup->creds != NULL ? setup->creds : grpc_insecure_credentials_create();
-  weir_channel *channel = weir_channel_create(setup->target != NULL ? setup->target : loopback,
-                                              creds, setup->args, &options);
+  weir_channel *channel =
+      weir_channel_create(setup->target != NULL ? setup->target : loopback, creds,
+                          setup->own_connection ? &own_args : setup->args, &options);
   if (setup->creds == NULL) {
     grpc_channel_credentials_release(creds);
   }
@@ -261,7 +276,9 @@ void unary_fini(struct unary *unary) {
   if (unary->owns_request) {
     grpc_byte_buffer_destroy(unary->request);
   }
-  weir_call_unref(unary->call);
+  if (unary->call != NULL) {
+    weir_call_unref(unary->call);
+  }
 }
 
 void unary_run(struct unary *unary, weir_channel *channel, const struct unary_setup *setup) {

@@ -70,6 +70,7 @@ struct channel_setup {
   const struct weir_random *random; /* NULL = the library's own */
   const grpc_channel_args *args;
   grpc_channel_credentials *creds; /* NULL = insecure */
+  bool own_connection;             /* not shared with other channels; without `args` */
 };
 weir_channel *channel_new(const struct channel_setup *setup);
 
@@ -181,7 +182,7 @@ void unary_wait(struct unary *unary, weir_completion_queue *queue);
 /* Reads the report of a call whose tag somebody has got. */
 void unary_read_report(struct unary *unary);
 
-/* Ends it; the call may be under way still. */
+/* Ends it; the call may be under way still. Who has given the call back has set it to NULL. */
 void unary_fini(struct unary *unary);
 
 /* Both, on a queue of its own. */

@@ -594,14 +594,12 @@ static bool run_advance(struct connection *connection, struct run *run) {
   return over;
 }
 
-/* Does all that can be done now. */
+/* Does all that can be done now, of each script as much as can be before the next. */
 static void connection_pump(struct connection *connection) {
-  bool moved = true;
-  while (moved && connection->fd >= 0) {
-    moved = false;
-    collect(connection);
-    for (struct run *run = connection->runs; run != NULL && connection->fd >= 0; run = run->next) {
-      moved = run_advance(connection, run) || moved;
+  collect(connection);
+  for (struct run *run = connection->runs; run != NULL; run = run->next) {
+    while (connection->fd >= 0 && run_advance(connection, run)) {
+      /* the next step */
     }
   }
   (void)flush(connection);
