@@ -42,6 +42,11 @@ static void event_comes(const grpc_event *event) {
 
 static grpc_call *core_call_create(void *context, const struct weir__call_target *target) {
   (void)context;
+  if (target->registered != NULL) {
+    return grpc_channel_create_registered_call(target->channel, target->parent,
+                                               target->propagation_mask, target->queue,
+                                               target->registered, target->deadline, NULL);
+  }
   return grpc_channel_create_call(target->channel, target->parent, target->propagation_mask,
                                   target->queue, target->method, target->host, target->deadline,
                                   NULL);
@@ -79,6 +84,46 @@ static bool core_call_failed_before_recv_message(void *context, const grpc_call 
 static char *core_call_peer(void *context, grpc_call *call) {
   (void)context;
   return grpc_call_get_peer(call);
+}
+
+static grpc_auth_context *core_call_auth_context(void *context, grpc_call *call) {
+  (void)context;
+  return grpc_call_auth_context(call);
+}
+
+static void core_call_set_credentials(void *context, grpc_call *call,
+                                      grpc_call_credentials *credentials) {
+  (void)context;
+  (void)grpc_call_set_credentials(call, credentials); /* answers GRPC_CALL_OK on a client always */
+}
+
+static void core_call_set_census(void *context, grpc_call *call, struct census_context *census) {
+  (void)context;
+  grpc_census_call_set_context(call, census);
+}
+
+static struct census_context *core_call_census(void *context, grpc_call *call) {
+  (void)context;
+  return grpc_census_call_get_context(call);
+}
+
+static char *core_channel_target(void *context, grpc_channel *channel) {
+  (void)context;
+  return grpc_channel_get_target(channel);
+}
+
+static void *core_channel_register_call(void *context, grpc_channel *channel, const char *method,
+                                        const char *host) {
+  (void)context;
+  return grpc_channel_register_call(channel, method, host, NULL);
+}
+
+static void core_channel_watch(void *context, grpc_channel *channel,
+                               grpc_connectivity_state last_observed, gpr_timespec deadline,
+                               grpc_completion_queue *queue, void *tag) {
+  (void)context;
+  batch_leaves(tag);
+  grpc_channel_watch_connectivity_state(channel, last_observed, deadline, queue, tag);
 }
 
 static grpc_completion_queue *core_queue_create(void *context, grpc_cq_completion_type type) {
@@ -133,6 +178,13 @@ static const struct weir__transport core_transport = {
     .call_unref = core_call_unref,
     .call_failed_before_recv_message = core_call_failed_before_recv_message,
     .call_peer = core_call_peer,
+    .call_auth_context = core_call_auth_context,
+    .call_set_credentials = core_call_set_credentials,
+    .call_set_census = core_call_set_census,
+    .call_census = core_call_census,
+    .channel_target = core_channel_target,
+    .channel_register_call = core_channel_register_call,
+    .channel_watch = core_channel_watch,
     .queue_create = core_queue_create,
     .queue_next = core_queue_next,
     .queue_pluck = core_queue_pluck,

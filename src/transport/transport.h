@@ -1,8 +1,9 @@
 /* transport – the functions of the core that the engine and the queue use, as a table.
  *
- * The only code that calls grpc_call_* and grpc_completion_queue_* is behind it, so that tests can
- * put a script in its place (test/support) and see every attempt. What is only memory (slices, byte
- * buffers, metadata arrays) is not in it.
+ * The only code that calls grpc_call_* and grpc_completion_queue_*, and what of grpc_channel_*
+ * makes calls or events, is behind it, so that tests can put a script in its place (test/support)
+ * and see every attempt. What is only memory (slices, byte buffers, metadata arrays, credentials)
+ * is not in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_TRANSPORT_TRANSPORT_H
@@ -12,7 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <grpc/census.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 
 /* What a call is made with; see grpc_channel_create_call. */
 struct weir__call_target {
@@ -20,6 +23,7 @@ struct weir__call_target {
   grpc_call *parent; /* a server's call, or NULL */
   uint32_t propagation_mask;
   grpc_completion_queue *queue;
+  void *registered; /* of channel_register_call: in the place of method and host; NULL = not */
   grpc_slice method;
   const grpc_slice *host; /* NULL = the channel's */
   gpr_timespec deadline;
@@ -37,6 +41,17 @@ struct weir__transport {
   void (*call_unref)(void *context, grpc_call *call);
   bool (*call_failed_before_recv_message)(void *context, const grpc_call *call);
   char *(*call_peer)(void *context, grpc_call *call); /* gpr_free it */
+  /* grpc_auth_context_release it; NULL = none yet */
+  grpc_auth_context *(*call_auth_context)(void *context, grpc_call *call);
+  void (*call_set_credentials)(void *context, grpc_call *call, grpc_call_credentials *credentials);
+  void (*call_set_census)(void *context, grpc_call *call, struct census_context *census);
+  struct census_context *(*call_census)(void *context, grpc_call *call);
+
+  char *(*channel_target)(void *context, grpc_channel *channel); /* gpr_free it */
+  void *(*channel_register_call)(void *context, grpc_channel *channel, const char *method,
+                                 const char *host);
+  void (*channel_watch)(void *context, grpc_channel *channel, grpc_connectivity_state last_observed,
+                        gpr_timespec deadline, grpc_completion_queue *queue, void *tag);
 
   grpc_completion_queue *(*queue_create)(void *context, grpc_cq_completion_type type);
   grpc_event (*queue_next)(void *context, grpc_completion_queue *queue, gpr_timespec deadline);

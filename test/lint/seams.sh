@@ -22,9 +22,10 @@ refuse() {
 
 word='(^|[^A-Za-z0-9_])'
 end='([^A-Za-z0-9_]|$)'
-core='grpc_call_[a-z_]+|grpc_channel_create_(registered_)?call|grpc_completion_queue_[a-z_]+'
+core='grpc_(census_)?call_[a-z_]+|grpc_completion_queue_[a-z_]+'
+core="$core|grpc_channel_(create_call|create_registered_call|register_call|watch_connectivity_state|get_target)"
 # Types, and functions on plain data.
-harmless='grpc_call_(error|details|details_init|details_destroy|error_to_string)|grpc_completion_queue_(functor|attributes|factory)'
+harmless='grpc_call_(error|details|details_init|details_destroy|error_to_string|credentials)|grpc_completion_queue_(functor|attributes|factory)'
 
 found=$(code 'src/*.[ch]' 'interceptors/*.[ch]' ':!src/transport/' |
   awk -v harmless="$word($harmless)$end" -v core="$word($core)$end" '{

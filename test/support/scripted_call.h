@@ -22,6 +22,9 @@
 /* The address that answers; nothing of it may reach the caller of a boundary call. */
 #define SCRIPTED_PEER "ipv4:10.0.0.7:4433"
 
+/* What the scripted core calls its channels. */
+#define SCRIPTED_TARGET "dns:///scripted"
+
 enum call_kind { CALL_ATTEMPT, CALL_BELL, CALL_PARENT };
 
 /* How an attempt ended, as far as the surface shows it (see src/outcome/wire_signals.c). */
@@ -56,6 +59,7 @@ struct scripted_call {
   struct sent_attempt *attempt;
   enum call_kind kind;
   const grpc_call *parent; /* whose cancellation reaches it; NULL = none */
+  struct census_context *census;
   size_t n_refs;
   bool was_sent;
   uint8_t once; /* operations that were started, of those that a call has once */

@@ -23,6 +23,13 @@ struct scripted_post {
   int64_t at_ns;
 };
 
+/* A registered call's handle. */
+struct scripted_method {
+  struct scripted_method *next;
+  char path[SENT_TEXT];
+  char host[SENT_TEXT];
+};
+
 static struct scripted_transport *transport_of(void *context) {
   return context;
 }
@@ -306,6 +313,31 @@ static grpc_call_error scripted_start_batch(void *context, grpc_call *handle, co
   return GRPC_CALL_OK;
 }
 
+static void name_attempt(struct sent_attempt *attempt, const struct weir__call_target *target) {
+  const struct scripted_method *method = target->registered;
+  attempt->registered = method != NULL;
+  if (method != NULL) {
+    memcpy(attempt->path, method->path, sizeof attempt->path);
+    memcpy(attempt->host, method->host, sizeof attempt->host);
+    return;
+  }
+  sent_attempt_copy_text(attempt->path, target->method);
+  if (target->host != NULL) {
+    sent_attempt_copy_text(attempt->host, *target->host);
+  }
+}
+
+/* One bit without the other is a call that has failed already; weir has to have seen to that. */
+static void inherit_census(struct scripted_call *call, const struct scripted_call *parent,
+                           uint32_t propagation_mask) {
+  bool tracing = (propagation_mask & GRPC_PROPAGATE_CENSUS_TRACING_CONTEXT) != 0;
+  assert_int_equal(tracing, (propagation_mask & GRPC_PROPAGATE_CENSUS_STATS_CONTEXT) != 0);
+  if (tracing) {
+    call->census = parent->census;
+    call->attempt->census = parent->census;
+  }
+}
+
 static grpc_call *scripted_call_create(void *context, const struct weir__call_target *target) {
   struct scripted_transport *transport = transport_of(context);
   transport->n_touches++;
@@ -313,10 +345,7 @@ static grpc_call *scripted_call_create(void *context, const struct weir__call_ta
   struct scripted_call *call = scripted_call_new(transport, CALL_ATTEMPT, queue_of(target->queue));
   call->attempt = calloc(1, sizeof *call->attempt);
   assert_non_null(call->attempt);
-  sent_attempt_copy_text(call->attempt->path, target->method);
-  if (target->host != NULL) {
-    sent_attempt_copy_text(call->attempt->host, *target->host);
-  }
+  name_attempt(call->attempt, target);
   assert_int_equal(target->deadline.clock_type, GPR_CLOCK_MONOTONIC);
   call->attempt->deadline_at_ns =
       weir__instant_from_timespec(target->deadline, transport->clock->now_ns);
@@ -326,6 +355,9 @@ static grpc_call *scripted_call_create(void *context, const struct weir__call_ta
     if (target->parent != NULL && call_of(target->parent)->end != END_NOT) {
       scripted_call_end_locally(call, GRPC_STATUS_CANCELLED, "Cancelled");
     }
+  }
+  if (target->parent != NULL) {
+    inherit_census(call, call_of(target->parent), target->propagation_mask);
   }
   return (grpc_call *)(void *)call;
 }
@@ -372,6 +404,67 @@ static char *scripted_call_peer(void *context, grpc_call *handle) {
   (void)context;
   (void)handle;
   return gpr_strdup(SCRIPTED_PEER);
+}
+
+/* A stand-in, to be compared and not released. */
+static grpc_auth_context *scripted_call_auth_context(void *context, grpc_call *handle) {
+  (void)context;
+  return (grpc_auth_context *)(void *)handle;
+}
+
+static void scripted_call_set_credentials(void *context, grpc_call *handle,
+                                          grpc_call_credentials *credentials) {
+  (void)context;
+  call_of(handle)->attempt->credentials = credentials;
+}
+
+static void scripted_call_set_census(void *context, grpc_call *handle,
+                                     struct census_context *census) {
+  (void)context;
+  call_of(handle)->census = census;
+  call_of(handle)->attempt->census = census;
+}
+
+static struct census_context *scripted_call_census(void *context, grpc_call *handle) {
+  (void)context;
+  return call_of(handle)->census;
+}
+
+/* --- the table's channels --- */
+
+static char *scripted_channel_target(void *context, grpc_channel *channel) {
+  (void)context;
+  (void)channel;
+  return gpr_strdup(SCRIPTED_TARGET);
+}
+
+static void *scripted_channel_register_call(void *context, grpc_channel *channel,
+                                            const char *method, const char *host) {
+  struct scripted_transport *transport = transport_of(context);
+  struct scripted_method *handle = calloc(1, sizeof *handle);
+  (void)channel;
+  assert_non_null(handle);
+  sent_attempt_copy_text(handle->path, grpc_slice_from_static_string(method));
+  sent_attempt_copy_text(handle->host, grpc_slice_from_static_string(host != NULL ? host : ""));
+  handle->next = transport->methods;
+  transport->methods = handle;
+  transport->n_registered++;
+  return handle;
+}
+
+/* Nothing ever changes: the tag comes at the deadline. */
+static void scripted_channel_watch(void *context, grpc_channel *channel,
+                                   grpc_connectivity_state last_observed, gpr_timespec deadline,
+                                   grpc_completion_queue *queue, void *tag) {
+  struct scripted_transport *transport = transport_of(context);
+  (void)channel;
+  (void)last_observed;
+  scripted_transport_post(transport, queue, tag, false,
+                          weir__instant_from_timespec(deadline, transport->clock->now_ns));
+}
+
+void scripted_transport_set_census(grpc_call *parent, struct census_context *census) {
+  call_of(parent)->census = census;
 }
 
 grpc_call *scripted_transport_parent(struct scripted_transport *transport) {
@@ -468,6 +561,13 @@ void scripted_transport_init(struct scripted_transport *transport, struct fake_c
       .call_unref = scripted_call_unref,
       .call_failed_before_recv_message = scripted_failed_before_recv_message,
       .call_peer = scripted_call_peer,
+      .call_auth_context = scripted_call_auth_context,
+      .call_set_credentials = scripted_call_set_credentials,
+      .call_set_census = scripted_call_set_census,
+      .call_census = scripted_call_census,
+      .channel_target = scripted_channel_target,
+      .channel_register_call = scripted_channel_register_call,
+      .channel_watch = scripted_channel_watch,
       .queue_create = scripted_queue_create,
       .queue_next = scripted_queue_next,
       .queue_pluck = scripted_queue_pluck,
@@ -485,6 +585,11 @@ void scripted_transport_fini(struct scripted_transport *transport) {
   assert_int_equal(transport->n_slices, 0);
   check_script_is_over(transport);
   free(transport->steps);
+  while (transport->methods != NULL) {
+    struct scripted_method *method = transport->methods;
+    transport->methods = method->next;
+    free(method);
+  }
   while (transport->first_sent != NULL) {
     struct sent_attempt *attempt = transport->first_sent;
     transport->first_sent = attempt->next;

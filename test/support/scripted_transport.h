@@ -28,6 +28,7 @@
 #include "test/support/sent_attempt.h"
 
 struct scripted_call;
+struct scripted_method;
 struct scripted_post;
 struct scripted_queue;
 
@@ -45,6 +46,7 @@ struct scripted_transport {
   size_t start_fails_at; /* the nth start of a batch that is not empty is refused; 0 = none */
   size_t n_rings;        /* empty batches */
   size_t n_touches;      /* calls of the table that change something */
+  size_t n_registered;   /* methods, each as often as it was registered */
 
   struct script_step *steps;        /* a copy of the script */
   const struct script_step *script; /* the step to come; NULL = no script */
@@ -60,6 +62,7 @@ struct scripted_transport {
   struct scripted_call *calls;
   struct scripted_queue *queues;
   struct scripted_post *posts;
+  struct scripted_method *methods;
 };
 
 void scripted_transport_init(struct scripted_transport *transport, struct fake_clock *clock);
@@ -94,6 +97,9 @@ grpc_call *scripted_transport_parent(struct scripted_transport *transport);
 
 /* The server is told that its client has gone away: so are the calls that were made under it. */
 void scripted_transport_cancel_parent(struct scripted_transport *transport, grpc_call *parent);
+
+/* The census context of a server's call. */
+void scripted_transport_set_census(grpc_call *parent, struct census_context *census);
 
 /* A slice that the transport counts until it is unreferenced. */
 grpc_slice scripted_transport_slice(struct scripted_transport *transport, const char *bytes,

@@ -8,7 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <grpc/census.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 
 #include "test/support/script.h"
 
@@ -35,6 +37,9 @@ struct sent_attempt {
   grpc_compression_algorithm compression;
   char host[SENT_TEXT]; /* "" = the channel's */
   const grpc_call *parent;
+  bool registered; /* made by a registered call's handle */
+  const grpc_call_credentials *credentials;
+  const struct census_context *census;
   bool half_closed;
   bool is_connecting; /* what is sent waits for a connection */
   bool cancelled;
