@@ -38,6 +38,11 @@
   (WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT) | \
    WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))
 
+/* What batches have taken of a call, as bits: 0..7 the operations that it has once, 8..13 the slots
+ * under way, 16..23 the operations under way that may come again. */
+#define WEIR__CLAIM_SLOT(slot) (1u << (8 + (slot)))
+#define WEIR__CLAIM_AGAIN(op_types) (((unsigned)(op_types) & ~(unsigned)WEIR__ONCE_OPS) << 16)
+
 struct weir__batch {
   /* the application's, in its order; borrowed while the batch is being started */
   const grpc_op *ops;
@@ -51,7 +56,10 @@ struct weir__batch {
   const grpc_op *recv_status;
 };
 
-/* `n_ops` is not 0. Anything but GRPC_CALL_OK: the core would refuse the batch, with this. */
-grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, struct weir__batch *batch_out);
+/* `n_ops` is not 0, `claims` is what is taken of the call. Anything but GRPC_CALL_OK: the core
+ * would refuse the batch, with this. An operation that is none of the core's is refused with
+ * GRPC_CALL_ERROR, wherever it stands: 1.51 aborts if it comes first and ignores it elsewhere. */
+grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned claims,
+                                 struct weir__batch *batch_out);
 
 #endif /* WEIR_SRC_CALL_BATCH_H */

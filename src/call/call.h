@@ -128,11 +128,6 @@ struct weir_call {
   alignas(int64_t) unsigned char layer_states[];
 };
 
-/* The bits of `claims`: 0..7 the operations that a call has once, 8..13 the slots under way, 16..23
- * the operations under way that may come again. */
-#define WEIR__CLAIM_SLOT(slot) (1u << (8 + (slot)))
-#define WEIR__CLAIM_AGAIN(op_types) ((unsigned)((op_types) & ~WEIR__ONCE_OPS) << 16)
-
 /* What is left in a block for the states of the layers. */
 #define WEIR__CALL_STATES_BYTES (WEIR__QUEUE_BLOCK_BYTES - offsetof(struct weir_call, layer_states))
 

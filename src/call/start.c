@@ -272,7 +272,7 @@ __attribute__((noinline)) static grpc_call_error start_batch(weir_call *call, co
     return start_empty(call, tag);
   }
   struct weir__batch batch;
-  grpc_call_error error = weir__batch_read(ops, n_ops, &batch);
+  grpc_call_error error = weir__batch_read(ops, n_ops, atomic_load(&call->claims), &batch);
   if (error != GRPC_CALL_OK) {
     return error;
   }

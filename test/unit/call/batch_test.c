@@ -126,7 +126,7 @@ static grpc_call_error core_answer(const grpc_op *ops, size_t n_ops) {
  * messages. */
 static grpc_call_error assert_as_the_core(const grpc_op *ops, size_t n_ops, const char *why) {
   struct weir__batch batch;
-  grpc_call_error ours = weir__batch_read(ops, n_ops, &batch);
+  grpc_call_error ours = weir__batch_read(ops, n_ops, 0, &batch);
   grpc_call_error cores = core_answer(ops, n_ops);
   if (ours != cores) {
     fail_msg("%s: %s here, %s from the core", why, grpc_call_error_to_string(ours),
@@ -203,14 +203,14 @@ static void what_would_crash_the_core_is_refused(void **state) {
   memory_init(&memory);
   grpc_op op = op_of(GRPC_OP_SEND_INITIAL_METADATA, &memory);
   op.data.send_initial_metadata.count = 1;
-  assert_int_equal(weir__batch_read(&op, 1, &batch), GRPC_CALL_ERROR_INVALID_METADATA);
+  assert_int_equal(weir__batch_read(&op, 1, 0, &batch), GRPC_CALL_ERROR_INVALID_METADATA);
 
   static const int types[] = {8, 31, 32, 99, 1 << 20, INT32_MAX};
   for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
     grpc_op ops[2] = {op_of(GRPC_OP_SEND_CLOSE_FROM_CLIENT, &memory),
                       op_of(GRPC_OP_RECV_MESSAGE, &memory)};
     memcpy(&ops[1].op, &types[i], sizeof ops[1].op);
-    assert_int_equal(weir__batch_read(ops, 2, &batch), GRPC_CALL_ERROR);
+    assert_int_equal(weir__batch_read(ops, 2, 0, &batch), GRPC_CALL_ERROR);
   }
   memory_fini(&memory);
 }
@@ -350,7 +350,7 @@ static void a_batch_is_sorted_by_type_and_keeps_its_order(void **state) {
       op_of(GRPC_OP_RECV_INITIAL_METADATA, &memory), op_of(GRPC_OP_SEND_CLOSE_FROM_CLIENT, &memory),
       op_of(GRPC_OP_RECV_MESSAGE, &memory),          op_of(GRPC_OP_SEND_INITIAL_METADATA, &memory),
   };
-  assert_int_equal(weir__batch_read(ops, 6, &batch), GRPC_CALL_OK);
+  assert_int_equal(weir__batch_read(ops, 6, 0, &batch), GRPC_CALL_OK);
   assert_ptr_equal(batch.ops, ops);
   assert_int_equal(batch.n_ops, 6);
   assert_ptr_equal(batch.recv_status, &ops[0]);
@@ -360,7 +360,7 @@ static void a_batch_is_sorted_by_type_and_keeps_its_order(void **state) {
   assert_ptr_equal(batch.send_initial_metadata, &ops[5]);
   assert_int_equal(batch.op_types & WEIR__UNARY_OPS, WEIR__UNARY_OPS);
 
-  assert_int_equal(weir__batch_read(&ops[3], 1, &batch), GRPC_CALL_OK);
+  assert_int_equal(weir__batch_read(&ops[3], 1, 0, &batch), GRPC_CALL_OK);
   assert_null(batch.send_message);
   assert_null(batch.recv_status);
   assert_int_equal(batch.op_types, WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT));
@@ -379,12 +379,90 @@ static void each_type_that_may_be_first_has_a_slot_of_its_own(void **state) {
     struct weir__batch batch;
     grpc_op ops[2] = {op_of((grpc_op_type)type, &memory), op_of(GRPC_OP_SEND_MESSAGE, &memory)};
     size_t n_ops = type == GRPC_OP_SEND_MESSAGE ? 1 : 2;
-    assert_int_equal(weir__batch_read(ops, n_ops, &batch), GRPC_CALL_OK);
+    assert_int_equal(weir__batch_read(ops, n_ops, 0, &batch), GRPC_CALL_OK);
     assert_true(batch.slot < WEIR__N_CLIENT_OPS);
     slots |= 1u << batch.slot;
   }
   assert_int_equal(slots, (1u << WEIR__N_CLIENT_OPS) - 1);
   memory_fini(&memory);
+}
+
+/* --- what is taken already --- */
+
+#define METADATA GRPC_OP_SEND_INITIAL_METADATA
+#define MESSAGE GRPC_OP_SEND_MESSAGE
+#define CLOSE GRPC_OP_SEND_CLOSE_FROM_CLIENT
+#define SERVERS_STATUS GRPC_OP_SEND_STATUS_FROM_SERVER
+#define GET_METADATA GRPC_OP_RECV_INITIAL_METADATA
+#define GET_MESSAGE GRPC_OP_RECV_MESSAGE
+#define GET_STATUS GRPC_OP_RECV_STATUS_ON_CLIENT
+#define TOO_MANY GRPC_CALL_ERROR_TOO_MANY_OPERATIONS
+#define BAD_FLAGS GRPC_CALL_ERROR_INVALID_FLAGS
+#define BAD_METADATA GRPC_CALL_ERROR_INVALID_METADATA
+#define BAD_MESSAGE GRPC_CALL_ERROR_INVALID_MESSAGE
+#define ONCE(type) WEIR__OP_BIT(type)
+#define AGAIN(type) WEIR__CLAIM_AGAIN(WEIR__OP_BIT(type))
+#define SLOT_OF_MESSAGE WEIR__CLAIM_SLOT(1)
+#define SLOT_OF_CLOSE WEIR__CLAIM_SLOT(2)
+
+enum fault { NO_FAULT, FLAGS_OF_THE_FIRST, NO_MESSAGE, ILLEGAL_KEY };
+
+struct claimed_row {
+  const char *why;
+  unsigned claims;
+  grpc_op_type types[2]; /* the same twice: one */
+  enum fault fault;
+  grpc_call_error error;
+};
+
+static const struct claimed_row claimed_rows[] = {
+    {"a slot before flags", SLOT_OF_MESSAGE, {MESSAGE, MESSAGE}, FLAGS_OF_THE_FIRST, TOO_MANY},
+    {"the first has the slot", SLOT_OF_MESSAGE, {GET_METADATA, MESSAGE}, NO_FAULT, GRPC_CALL_OK},
+    {"a server's has one too", SLOT_OF_CLOSE, {SERVERS_STATUS, SERVERS_STATUS}, NO_FAULT, TOO_MANY},
+    {"flags before once", ONCE(METADATA), {METADATA, METADATA}, FLAGS_OF_THE_FIRST, BAD_FLAGS},
+    {"once before the metadata", ONCE(METADATA), {METADATA, METADATA}, ILLEGAL_KEY, TOO_MANY},
+    {"another is taken", ONCE(CLOSE), {METADATA, METADATA}, ILLEGAL_KEY, BAD_METADATA},
+    {"no message before again", AGAIN(MESSAGE), {GET_METADATA, MESSAGE}, NO_MESSAGE, BAD_MESSAGE},
+    {"a message under way", AGAIN(MESSAGE), {GET_METADATA, MESSAGE}, NO_FAULT, TOO_MANY},
+    {"one the other way", AGAIN(GET_MESSAGE), {MESSAGE, GET_METADATA}, NO_FAULT, GRPC_CALL_OK},
+    {"the first fault", ONCE(GET_METADATA), {MESSAGE, GET_METADATA}, NO_MESSAGE, BAD_MESSAGE},
+    {"in the other order", ONCE(GET_METADATA), {GET_METADATA, MESSAGE}, NO_MESSAGE, TOO_MANY},
+    {"a second status", ONCE(GET_STATUS), {GET_STATUS, GET_STATUS}, NO_FAULT, TOO_MANY},
+    {"a second close", ONCE(CLOSE), {GET_METADATA, CLOSE}, NO_FAULT, TOO_MANY},
+};
+
+/* The operation of a row, with its fault if it has one. */
+static grpc_op claimed_op(const struct claimed_row *row, size_t nth, struct memory *memory) {
+  grpc_op op = op_of(row->types[nth], memory);
+  if (row->fault == FLAGS_OF_THE_FIRST && nth == 0) {
+    op.flags = ~0u;
+  }
+  if (row->fault == NO_MESSAGE && op.op == MESSAGE) {
+    op.data.send_message.send_message = NULL;
+  }
+  if (row->fault == ILLEGAL_KEY && op.op == METADATA) {
+    memory->metadata[0] = entry("KEY", 3, "value", 5);
+    op.data.send_initial_metadata.metadata = memory->metadata;
+    op.data.send_initial_metadata.count = 1;
+  }
+  return op;
+}
+
+static void of_several_faults_the_first_is_the_answer(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof claimed_rows / sizeof claimed_rows[0]; i++) {
+    const struct claimed_row *row = &claimed_rows[i];
+    struct memory memory;
+    struct weir__batch batch;
+    memory_init(&memory);
+    grpc_op ops[2] = {claimed_op(row, 0, &memory), claimed_op(row, 1, &memory)};
+    size_t n_ops = row->types[0] == row->types[1] ? 1 : 2;
+    grpc_call_error error = weir__batch_read(ops, n_ops, row->claims, &batch);
+    if (error != row->error) {
+      fail_msg("%s: %s", row->why, grpc_call_error_to_string(error));
+    }
+    memory_fini(&memory);
+  }
 }
 
 int main(void) {
@@ -398,6 +476,7 @@ int main(void) {
       cmocka_unit_test(batches_are_refused_as_the_core_refuses_them),
       cmocka_unit_test(a_batch_is_sorted_by_type_and_keeps_its_order),
       cmocka_unit_test(each_type_that_may_be_first_has_a_slot_of_its_own),
+      cmocka_unit_test(of_several_faults_the_first_is_the_answer),
   };
   return cmocka_run_group_tests_name("batch", tests, setup, teardown);
 }

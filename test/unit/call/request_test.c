@@ -54,7 +54,7 @@ static void read_request(struct fixture *f, grpc_byte_buffer *message) {
   f->ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
   f->ops[1].op = GRPC_OP_SEND_MESSAGE;
   f->ops[1].data.send_message.send_message = message;
-  assert_int_equal(weir__batch_read(f->ops, 2, &f->batch), GRPC_CALL_OK);
+  assert_int_equal(weir__batch_read(f->ops, 2, 0, &f->batch), GRPC_CALL_OK);
   weir__request_init(&f->request, &f->batch);
 }
 
