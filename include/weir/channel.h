@@ -57,7 +57,29 @@ WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_cred
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);
 
-/* Ends a channel. Calls under way go on.
+/* Makes a channel over a connected socket, as grpc_channel_create_from_fd does, with a policy. It
+ * is never connected again, and has no connectivity to watch.
+ *
+ * Ownership: as weir_channel_create; `fd` is taken over, unless the result is NULL.
+ * Threads:   any thread.
+ * Errors:    as weir_channel_create. */
+WEIR_API weir_channel *weir_channel_create_from_fd(const char *target, int fd,
+                                                   grpc_channel_credentials *creds,
+                                                   const grpc_channel_args *args,
+                                                   const struct weir_channel_options *options);
+
+/* Makes a channel whose calls all fail with a status of the application's, as
+ * grpc_lame_client_channel_create does, with a policy: at a boundary the status is translated.
+ *
+ * Ownership: `target` and `error_message` are copied. `options` as in weir_channel_create.
+ * Threads:   any thread.
+ * Errors:    as weir_channel_create. */
+WEIR_API weir_channel *weir_lame_client_channel_create(const char *target,
+                                                       grpc_status_code error_code,
+                                                       const char *error_message,
+                                                       const struct weir_channel_options *options);
+
+/* Ends a channel. Calls under way go on; the core's channel ends with the last of them.
  *
  * Ownership: `channel` is taken over.
  * Threads:   any thread.
@@ -82,13 +104,109 @@ struct weir_call_options {
  *            caller's until weir_call_unref.
  * Threads:   any thread.
  * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what
- *            this library lacks. */
+ *            this library lacks. As in the core, a mask with only one of the two census bits makes
+ *            a call that ends with UNKNOWN. */
 WEIR_API weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                              uint32_t propagation_mask,
                                              weir_completion_queue *completion_queue,
                                              grpc_slice method, const grpc_slice *host,
                                              gpr_timespec deadline,
                                              const struct weir_call_options *options);
+
+/* Registers a method, and the host that it is called on (NULL or "" = the channel's), as
+ * grpc_channel_register_call does: what is to be found out about it is found once, and not for each
+ * call. The same pair has the same handle.
+ *
+ * Ownership: `method` ("/pkg.Service/Method") and `host` are copied. The result is borrowed until
+ *            weir_channel_destroy. `reserved` must be NULL.
+ * Threads:   any thread.
+ * Errors:    NULL when there is no memory, `method` is NULL, or `reserved` is not. */
+WEIR_API void *weir_channel_register_call(weir_channel *channel, const char *method,
+                                          const char *host, void *reserved);
+
+/* Makes a call of a registered method, as grpc_channel_create_registered_call does. It is a call as
+ * weir_channel_create_call makes it.
+ *
+ * Ownership: `registered_call_handle` is the same channel's, of weir_channel_register_call. The
+ *            rest as in weir_channel_create_call.
+ * Threads:   any thread.
+ * Errors:    as weir_channel_create_call. */
+WEIR_API weir_call *weir_channel_create_registered_call(
+    weir_channel *channel, grpc_call *parent_call, uint32_t propagation_mask,
+    weir_completion_queue *completion_queue, void *registered_call_handle, gpr_timespec deadline,
+    const struct weir_call_options *options);
+
+/* Reads how the channel is connected, as grpc_channel_check_connectivity_state does, and has an
+ * idle one connect when `try_to_connect` is not 0.
+ *
+ * Ownership: `channel` is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API grpc_connectivity_state weir_channel_check_connectivity_state(weir_channel *channel,
+                                                                       int try_to_connect);
+
+/* Has `tag` come back from `cq`, as grpc_channel_watch_connectivity_state does: with success when
+ * the state is another than `last_observed_state`, without it when `deadline` is past. The watch
+ * holds the queue open, and a shutdown of the queue does not end it; the end of the core's channel
+ * does, with success.
+ *
+ * Ownership: `channel` and `cq` are borrowed until the tag has come back; weir_channel_destroy is
+ *            allowed before.
+ * Threads:   any thread.
+ * Errors:    none. As in the core, it aborts on a queue that is shut down and drained, and on a
+ *            channel that can't be watched (weir_channel_support_connectivity_watcher). */
+WEIR_API void weir_channel_watch_connectivity_state(weir_channel *channel,
+                                                    grpc_connectivity_state last_observed_state,
+                                                    gpr_timespec deadline,
+                                                    weir_completion_queue *cq, void *tag);
+
+/* Counts the watches under way, as grpc_channel_num_external_connectivity_watchers does.
+ *
+ * Ownership: `channel` is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API int weir_channel_num_external_connectivity_watchers(weir_channel *channel);
+
+/* Whether the channel can be watched, as grpc_channel_support_connectivity_watcher tells: not one
+ * over a file descriptor, nor a lame one.
+ *
+ * Ownership: `channel` is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API int weir_channel_support_connectivity_watcher(weir_channel *channel);
+
+/* Has the channel connect at once where it waits before the next try, as
+ * grpc_channel_reset_connect_backoff does. A call that waits for a retry goes on waiting.
+ *
+ * Ownership: `channel` is borrowed for the call.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API void weir_channel_reset_connect_backoff(weir_channel *channel);
+
+/* Names what the channel was created for, as grpc_channel_get_target does.
+ *
+ * Ownership: the result is the caller's until gpr_free.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API char *weir_channel_get_target(weir_channel *channel);
+
+/* Tells the load balancing policy and the service config that the core uses, as
+ * grpc_channel_get_info does. The service config is what weir has handed on; the method configs are
+ * in weir's policy.
+ *
+ * Ownership: `channel_info` is borrowed for the call; what is written to where it points is the
+ *            caller's until gpr_free.
+ * Threads:   any thread.
+ * Errors:    none; what the core does not know is left as it is. */
+WEIR_API void weir_channel_get_info(weir_channel *channel, const grpc_channel_info *channel_info);
+
+/* Gives the core's channel, for what weir has no function for. Calls that are made on it pass weir
+ * by: no deadline is kept, no breaker asked, nothing is translated or retried, by the core neither.
+ *
+ * Ownership: the result is borrowed until weir_channel_destroy; it must not be destroyed.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API grpc_channel *weir_channel_core(weir_channel *channel);
 
 /* What a circuit breaker looks like from outside. Set `size` first. */
 struct weir_breaker_snapshot {

@@ -15,13 +15,24 @@
 
 /* --- life --- */
 
+const struct weir_method_policy *weir__call_method_policy(const weir_call *call) {
+  const struct weir__call_extras *extras =
+      atomic_load_explicit(&call->extras, memory_order_acquire);
+  if (extras != NULL && extras->policy != NULL) {
+    return extras->policy;
+  }
+  return weir_policy_method(call->environment->policy,
+                            (const char *)GRPC_SLICE_START_PTR(call->method),
+                            GRPC_SLICE_LENGTH(call->method));
+}
+
 void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
   struct weir_plan *plan = &call->plan;
   memset(plan, 0, sizeof *plan);
   plan->inbound = call->inbound != NULL ? &call->inbound->facts : NULL;
   plan->path = (const char *)GRPC_SLICE_START_PTR(call->method);
   plan->path_size = GRPC_SLICE_LENGTH(call->method);
-  plan->method = weir_policy_method(call->environment->policy, plan->path, plan->path_size);
+  plan->method = weir__call_method_policy(call);
   plan->deadline_at_ns = deadline_at_ns;
   plan->deadline_bound =
       deadline_at_ns == WEIR_NO_DEADLINE ? WEIR_DEADLINE_BOUND_NONE : WEIR_DEADLINE_BOUND_CALL;
@@ -29,22 +40,19 @@ void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
 
 weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   struct weir__environment *environment = arguments->environment;
-  grpc_slice *host = NULL;
+  struct weir__call_extras *extras = arguments->extras;
   if (arguments->host != NULL) {
-    host = weir__zalloc(environment->allocator, sizeof *host);
-    if (host == NULL) {
+    extras = weir__call_extras_new(arguments->host, environment->allocator);
+    if (extras == NULL) {
       return NULL;
     }
   }
   weir_call *call = weir__queue_block_take(arguments->queue);
   if (call == NULL) {
-    weir__free(environment->allocator, host);
+    weir__call_extras_free(extras, environment->allocator);
     return NULL;
   }
-  if (host != NULL) {
-    *host = grpc_slice_ref(*arguments->host);
-    call->host = host;
-  }
+  atomic_init(&call->extras, extras);
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
     call->completions[slot].slot = slot;
   }
@@ -87,10 +95,9 @@ static void call_free(weir_call *call) {
   weir__attempt_fini(&call->attempt, transport);
   weir__parent_watch_free(call);
   grpc_slice_unref(call->method);
-  if (call->host != NULL) {
-    grpc_slice_unref(*call->host);
-    weir__free(environment->allocator, call->host);
-  }
+  /* relaxed: the last share has been given back */
+  weir__call_extras_free(atomic_load_explicit(&call->extras, memory_order_relaxed),
+                         environment->allocator);
   weir__free(environment->allocator, call->cancellation);
   if (call->parent != NULL) {
     transport->call_unref(transport->context, call->parent);
@@ -168,18 +175,28 @@ static struct attempt_deadline attempt_deadline_of(const weir_call *call, int64_
   return (struct attempt_deadline){.at_ns = plan->deadline_at_ns, .bound = plan->deadline_bound};
 }
 
-grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns) {
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
+struct weir__call_target weir__call_target(const weir_call *call, uint32_t propagation_mask,
+                                           int64_t deadline_at_ns) {
   struct weir__call_target target = {
       .channel = call->environment->channel,
       .parent = call->parent,
-      .propagation_mask = call->propagation_mask,
+      .propagation_mask = propagation_mask,
       .queue = weir_completion_queue_core(call->queue),
       .method = call->method,
-      .host = call->host,
-      .deadline = weir__instant_to_timespec(attempt_deadline_of(call, now_ns).at_ns),
+      .deadline = weir__instant_to_timespec(deadline_at_ns),
   };
-  return transport->call_create(transport->context, &target);
+  weir__call_extras_aim(atomic_load_explicit(&call->extras, memory_order_acquire), &target);
+  return target;
+}
+
+grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  struct weir__call_target target =
+      weir__call_target(call, call->propagation_mask, attempt_deadline_of(call, now_ns).at_ns);
+  grpc_call *core = transport->call_create(transport->context, &target);
+  weir__call_extras_apply(atomic_load_explicit(&call->extras, memory_order_acquire), transport,
+                          core);
+  return core;
 }
 
 /* Cancels an attempt as the application has cancelled the call. */

@@ -27,6 +27,7 @@
 #include "src/call/attempt.h"
 #include "src/call/batch.h"
 #include "src/call/environment.h"
+#include "src/call/extras.h"
 #include "src/call/inbound.h"
 #include "src/call/parent_watch.h"
 #include "src/call/request.h"
@@ -100,7 +101,7 @@ struct weir_call {
   grpc_call *parent; /* a reference; NULL = none */
   uint32_t propagation_mask;
   grpc_slice method;
-  grpc_slice *host; /* NULL = the channel's */
+  _Atomic(struct weir__call_extras *) extras; /* NULL = none */
 
   struct weir__outputs outputs;
   union {
@@ -138,7 +139,8 @@ struct weir__call_arguments {
   grpc_call *parent;
   uint32_t propagation_mask;
   grpc_slice method;
-  const grpc_slice *host;
+  const grpc_slice *host;           /* NULL = the channel's */
+  struct weir__call_extras *extras; /* of a registered method, then `host` is NULL; or NULL */
   int64_t deadline_at_ns;
   weir_inbound *inbound;
 };
@@ -183,6 +185,13 @@ void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int6
 
 /* The parent was cancelled: ends the call if it waits for a retry. */
 void weir__call_parent_cancelled(weir_call *call);
+
+/* What holds for the call's method. It needs nothing of the plan. */
+const struct weir_method_policy *weir__call_method_policy(const weir_call *call);
+
+/* What a core's call of this call's is made with. */
+struct weir__call_target weir__call_target(const weir_call *call, uint32_t propagation_mask,
+                                           int64_t deadline_at_ns);
 
 /* A core's call for an attempt that begins at `now_ns`. */
 grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns);

@@ -17,6 +17,8 @@
 #include "src/call/replay_budget.h"
 #include "src/stack/stack.h"
 
+struct weir__registered_method; /* src/channel/registered_method.h */
+
 struct weir__environment {
   atomic_size_t n_refs;
   const struct weir_allocator *allocator;
@@ -28,6 +30,7 @@ struct weir__environment {
   struct weir__stack stack;
   bool signals_trusted; /* see wire_signals.h */
   struct weir__replay_budget replay_budget;
+  _Atomic(struct weir__registered_method *) registered; /* a list that only grows */
 };
 
 static inline void weir__environment_ref(struct weir__environment *environment) {

@@ -7,7 +7,6 @@
 
 #include "src/base/container_of.h"
 #include "src/call/call.h"
-#include "src/time/instant.h"
 
 /* In a block of the queue's, so that its tag is known for ours. */
 struct weir__parent_watch {
@@ -45,15 +44,8 @@ static const struct weir__completion_ops watch_ops = {
 
 static grpc_call *watch_core_create(const weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__call_target target = {
-      .channel = call->environment->channel,
-      .parent = call->parent,
-      .propagation_mask = GRPC_PROPAGATE_CANCELLATION,
-      .queue = weir_completion_queue_core(call->queue),
-      .method = call->method,
-      .host = call->host,
-      .deadline = weir__instant_to_timespec(call->plan.deadline_at_ns),
-  };
+  struct weir__call_target target =
+      weir__call_target(call, GRPC_PROPAGATE_CANCELLATION, call->plan.deadline_at_ns);
   return transport->call_create(transport->context, &target);
 }
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <grpc/grpc_posix.h>
 #include <grpc/slice.h>
 
 #include "src/base/allocator.h"
@@ -10,6 +11,7 @@
 #include "src/base/random.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
+#include "src/channel/registered_method.h"
 #include "src/log/json_log.h"
 #include "src/outcome/wire_signals.h"
 #include "src/policy/policy.h"
@@ -56,15 +58,17 @@ static grpc_arg string_arg(const char *key, const char *value) {
   return arg;
 }
 
-/* Retries are weir's: with the core's on, attempts multiply, grpc-previous-rpc-attempts is removed,
+/* The application's arguments and weir's, in one array to be freed; false when there is no memory.
+ *
+ * Retries are weir's: with the core's on, attempts multiply, grpc-previous-rpc-attempts is removed,
  * and a peer that ends a stream without grpc-status aborts the process (1.51.1). */
-static grpc_channel *core_channel_create(const char *target, grpc_channel_credentials *creds,
-                                         const grpc_channel_args *args, const weir_policy *policy,
-                                         const struct weir_allocator *allocator) {
+static bool core_args_init(const grpc_channel_args *args,
+                           const struct weir__environment *environment,
+                           grpc_channel_args *all_out) {
   size_t n_args = args != NULL ? args->num_args : 0;
-  grpc_arg *own = weir__zalloc_array(allocator, n_args + MAX_OWN_ARGS, sizeof *own);
+  grpc_arg *own = weir__zalloc_array(environment->allocator, n_args + MAX_OWN_ARGS, sizeof *own);
   if (own == NULL) {
-    return NULL;
+    return false;
   }
   size_t count = 0;
   for (size_t i = 0; i < n_args; i++) {
@@ -76,14 +80,12 @@ static grpc_channel *core_channel_create(const char *target, grpc_channel_creden
   if (!has_arg(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION)) {
     own[count++] = integer_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   }
-  const char *service_config = weir__policy_core_service_config(policy);
+  const char *service_config = weir__policy_core_service_config(environment->policy);
   if (service_config != NULL && !has_arg(args, GRPC_ARG_SERVICE_CONFIG)) {
     own[count++] = string_arg(GRPC_ARG_SERVICE_CONFIG, service_config);
   }
-  grpc_channel_args all = {.num_args = count, .args = own};
-  grpc_channel *channel = grpc_channel_create(target, creds, &all);
-  weir__free(allocator, own);
-  return channel;
+  *all_out = (grpc_channel_args){.num_args = count, .args = own};
+  return true;
 }
 
 /* --- life --- */
@@ -95,6 +97,7 @@ void weir__environment_unref(struct weir__environment *environment) {
   }
   weir__stack_fini(&environment->stack);
   weir_policy_unref(environment->policy);
+  weir__registered_methods_free(environment);
   if (environment->channel != NULL) {
     grpc_channel_destroy(environment->channel);
   }
@@ -152,24 +155,60 @@ weir_channel *weir__channel_new(grpc_channel *core, const char *target,
   return channel;
 }
 
-weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
-                                  const grpc_channel_args *args,
-                                  const struct weir_channel_options *options) {
+/* A channel whose core is still to be made. */
+static weir_channel *channel_begin(const char *target, const struct weir_channel_options *options) {
   struct weir_channel_options known = WEIR_CHANNEL_OPTIONS_INIT;
   if (target == NULL ||
       (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK)) {
     return NULL;
   }
-  weir_channel *channel = weir__channel_new(NULL, target, weir__transport_core(), &known);
-  if (channel == NULL) {
-    return NULL;
-  }
-  struct weir__environment *environment = channel->environment;
-  environment->channel =
-      core_channel_create(target, creds, args, environment->policy, environment->allocator);
-  if (environment->channel == NULL) {
+  return weir__channel_new(NULL, target, weir__transport_core(), &known);
+}
+
+/* As channel_begin; `*all_out` is what the core is to be made with, its array to be freed. */
+static weir_channel *channel_begin_with(const char *target, const grpc_channel_args *args,
+                                        const struct weir_channel_options *options,
+                                        grpc_channel_args *all_out) {
+  weir_channel *channel = channel_begin(target, options);
+  if (channel != NULL && !core_args_init(args, channel->environment, all_out)) {
     weir_channel_destroy(channel);
     return NULL;
+  }
+  return channel;
+}
+
+weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
+                                  const grpc_channel_args *args,
+                                  const struct weir_channel_options *options) {
+  grpc_channel_args all;
+  weir_channel *channel = channel_begin_with(target, args, options, &all);
+  if (channel != NULL) {
+    channel->environment->channel = grpc_channel_create(target, creds, &all);
+    weir__free(channel->environment->allocator, all.args);
+  }
+  return channel;
+}
+
+weir_channel *weir_channel_create_from_fd(const char *target, int fd,
+                                          grpc_channel_credentials *creds,
+                                          const grpc_channel_args *args,
+                                          const struct weir_channel_options *options) {
+  grpc_channel_args all;
+  weir_channel *channel = channel_begin_with(target, args, options, &all);
+  if (channel != NULL) {
+    channel->environment->channel = grpc_channel_create_from_fd(target, fd, creds, &all);
+    weir__free(channel->environment->allocator, all.args);
+  }
+  return channel;
+}
+
+weir_channel *weir_lame_client_channel_create(const char *target, grpc_status_code error_code,
+                                              const char *error_message,
+                                              const struct weir_channel_options *options) {
+  weir_channel *channel = channel_begin(target, options);
+  if (channel != NULL) {
+    channel->environment->channel = grpc_lame_client_channel_create(
+        target, error_code, error_message != NULL ? error_message : "");
   }
   return channel;
 }
@@ -240,15 +279,39 @@ static int64_t instant_of(gpr_timespec deadline, const weir_completion_queue *qu
   return weir__instant_from_timespec(deadline, now_ns);
 }
 
+/* The census contexts are handed on both or not at all: the core makes a call of one alone that has
+ * failed before it began. */
+static bool is_half_a_census(const struct weir__call_arguments *arguments) {
+  uint32_t mask = arguments->propagation_mask;
+  return arguments->parent != NULL && ((mask & GRPC_PROPAGATE_CENSUS_STATS_CONTEXT) != 0) !=
+                                          ((mask & GRPC_PROPAGATE_CENSUS_TRACING_CONTEXT) != 0);
+}
+
+static weir_call *call_create(struct weir__call_arguments *arguments,
+                              const struct weir_call_options *options) {
+  struct weir_call_options known = WEIR_CALL_OPTIONS_INIT;
+  if (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) {
+    return NULL;
+  }
+  arguments->inbound = known.inbound;
+  if (known.inbound != NULL && arguments->parent == NULL) {
+    /* The parent's deadline is the deadline layer's to apply, as the policy says. */
+    arguments->parent = known.inbound->server_call;
+    arguments->propagation_mask = GRPC_PROPAGATE_CANCELLATION;
+  }
+  weir_call *call = weir__call_new(arguments);
+  if (call != NULL && is_half_a_census(arguments)) {
+    (void)weir_call_cancel_with_status(
+        call, GRPC_STATUS_UNKNOWN, "one of the parent's census contexts is propagated alone", NULL);
+  }
+  return call;
+}
+
 weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                     uint32_t propagation_mask,
                                     weir_completion_queue *completion_queue, grpc_slice method,
                                     const grpc_slice *host, gpr_timespec deadline,
                                     const struct weir_call_options *options) {
-  struct weir_call_options known = WEIR_CALL_OPTIONS_INIT;
-  if (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) {
-    return NULL;
-  }
   struct weir__call_arguments arguments = {
       .environment = channel->environment,
       .queue = completion_queue,
@@ -257,14 +320,35 @@ weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_cal
       .method = method,
       .host = host,
       .deadline_at_ns = instant_of(deadline, completion_queue),
-      .inbound = known.inbound,
   };
-  if (known.inbound != NULL && parent_call == NULL) {
-    /* The parent's deadline is the deadline layer's to apply, as the policy says. */
-    arguments.parent = known.inbound->server_call;
-    arguments.propagation_mask = GRPC_PROPAGATE_CANCELLATION;
+  return call_create(&arguments, options);
+}
+
+void *weir_channel_register_call(weir_channel *channel, const char *method, const char *host,
+                                 void *reserved) {
+  if (method == NULL || reserved != NULL) {
+    return NULL;
   }
-  return weir__call_new(&arguments);
+  return weir__registered_method_of(channel->environment, channel->transport, method,
+                                    host != NULL ? host : "");
+}
+
+weir_call *weir_channel_create_registered_call(weir_channel *channel, grpc_call *parent_call,
+                                               uint32_t propagation_mask,
+                                               weir_completion_queue *completion_queue,
+                                               void *registered_call_handle, gpr_timespec deadline,
+                                               const struct weir_call_options *options) {
+  struct weir__registered_method *registered = registered_call_handle;
+  struct weir__call_arguments arguments = {
+      .environment = channel->environment,
+      .queue = completion_queue,
+      .parent = parent_call,
+      .propagation_mask = propagation_mask,
+      .method = registered->path,
+      .extras = &registered->extras,
+      .deadline_at_ns = instant_of(deadline, completion_queue),
+  };
+  return call_create(&arguments, options);
 }
 
 enum weir_error weir_channel_breaker_snapshot(weir_channel *channel, const char *method,

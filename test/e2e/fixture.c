@@ -245,14 +245,21 @@ void unary_ops(struct unary *unary, const struct unary_setup *setup, grpc_op ops
   ops[5].data.recv_status_on_client.error_string = &unary->error_string;
 }
 
+static const struct unary_setup default_setup = {.method = NULL};
+
+void unary_start_on(struct unary *unary, weir_call *call, const struct unary_setup *setup) {
+  const struct unary_setup *known = setup != NULL ? setup : &default_setup;
+  unary_init(unary, known);
+  unary->call = call;
+  grpc_op ops[UNARY_OPS];
+  unary_ops(unary, known, ops);
+  assert_int_equal(weir_call_start_batch(call, ops, UNARY_OPS, unary, NULL), GRPC_CALL_OK);
+}
+
 void unary_start(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
                  const struct unary_setup *setup) {
-  static const struct unary_setup defaults = {.method = NULL};
-  const struct unary_setup *known = setup != NULL ? setup : &defaults;
-  grpc_op ops[UNARY_OPS];
-  unary_create(unary, channel, queue, known);
-  unary_ops(unary, known, ops);
-  assert_int_equal(weir_call_start_batch(unary->call, ops, UNARY_OPS, unary, NULL), GRPC_CALL_OK);
+  const struct unary_setup *known = setup != NULL ? setup : &default_setup;
+  unary_start_on(unary, call_create(channel, queue, known), known);
 }
 
 void unary_read_report(struct unary *unary) {

@@ -175,6 +175,10 @@ void unary_ops(struct unary *unary, const struct unary_setup *setup, grpc_op ops
 void unary_start(struct unary *unary, weir_channel *channel, weir_completion_queue *queue,
                  const struct unary_setup *setup);
 
+/* Starts the batch on a call that the test has made, and takes it over. Of `setup`, what a call is
+ * made with is not looked at. */
+void unary_start_on(struct unary *unary, weir_call *call, const struct unary_setup *setup);
+
 /* Drains a queue on which nothing else is under way until the tag has come, and reads the
  * report. */
 void unary_wait(struct unary *unary, weir_completion_queue *queue);

@@ -1,0 +1,60 @@
+/* extras – what a call has only sometimes: a registered method, a host, credentials, a census
+ * context, memory of the application's.
+ *
+ * All calls of a registered method share the method's extras, which never change, until the
+ * application sets something on one of them: that call then has extras of its own.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_CALL_EXTRAS_H
+#define WEIR_SRC_CALL_EXTRAS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include <grpc/census.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <weir/allocator.h>
+#include <weir/policy.h>
+
+#include "src/transport/transport.h"
+
+struct weir__call_memory;
+
+struct weir__call_extras {
+  bool shared; /* a registered method's */
+
+  /* The core's handle, and what the policy says of the method; NULL = not registered. */
+  void *registered;
+  const struct weir_method_policy *policy;
+
+  bool has_host;
+  grpc_slice host;
+
+  /* Set before the first batch, put on each attempt. The core's own share of the credentials is in
+   * `credentials_hold`. */
+  grpc_call_credentials *credentials;
+  grpc_channel_credentials *credentials_hold;
+  struct census_context *census;
+
+  _Atomic(struct weir__call_memory *) memory; /* of weir_call_arena_alloc */
+};
+
+/* A call's own. `host` is taken a reference of. NULL when there is no memory. */
+struct weir__call_extras *weir__call_extras_new(const grpc_slice *host,
+                                                const struct weir_allocator *allocator);
+
+/* NULL, and those of a registered method, which frees them itself, are left alone. */
+void weir__call_extras_free(struct weir__call_extras *extras,
+                            const struct weir_allocator *allocator);
+
+/* Says in `target` what the call is made with beside its method; NULL is allowed. */
+void weir__call_extras_aim(const struct weir__call_extras *extras,
+                           struct weir__call_target *target);
+
+/* Puts on an attempt what the application has set on the call; NULL is allowed. */
+void weir__call_extras_apply(const struct weir__call_extras *extras,
+                             const struct weir__transport *transport, grpc_call *core);
+
+#endif /* WEIR_SRC_CALL_EXTRAS_H */
