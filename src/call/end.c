@@ -191,7 +191,9 @@ static void move_metadata(grpc_metadata_array *from, grpc_metadata_array *to) {
 
 static void hand_out_status(weir_call *call) {
   struct weir__outputs *outputs = &call->outputs;
-  move_metadata(&call->attempt.trailing_metadata, outputs->trailing_metadata);
+  if (outputs->trailing_metadata != NULL) { /* the core lets a program leave it out */
+    move_metadata(&call->attempt.trailing_metadata, outputs->trailing_metadata);
+  }
   *outputs->status = call->plan.visible_code;
   *outputs->details = call->attempt.details;
   call->attempt.details = grpc_empty_slice();

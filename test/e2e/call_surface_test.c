@@ -533,6 +533,35 @@ static void memory_of_the_call_is_there_after_its_end(void **state) {
   weir__test_server_release(server);
 }
 
+/* The core lets a program leave the array out, and nothing else. */
+static void trailing_metadata_need_not_be_asked_for(void **state) {
+  (void)state;
+  const struct script scripts[] = {
+      SCRIPT({.code = GRPC_STATUS_OK, .trailing = {{"x-quota", "7"}}}),
+      SCRIPT({.code = GRPC_STATUS_NOT_FOUND, .text = "no", .trailing = {{"x-quota", "7"}}}),
+  };
+  for (size_t i = 0; i < COUNT_OF(scripts); i++) {
+    static const struct unary_setup setup = {.method = METHOD};
+    weir__test_server *server =
+        weir__test_server_new(answer_by_script, (void *)(uintptr_t)&scripts[i], 0);
+    weir_channel *channel = channel_to(weir__test_server_port(server), POLICY_PLAIN);
+    weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
+    struct unary unary;
+    grpc_op ops[UNARY_OPS];
+    unary_create(&unary, channel, queue, &setup);
+    unary_ops(&unary, &setup, ops);
+    ops[5].data.recv_status_on_client.trailing_metadata = NULL;
+    ops[5].data.recv_status_on_client.error_string = NULL;
+    assert_int_equal(weir_call_start_batch(unary.call, ops, UNARY_OPS, &unary, NULL), GRPC_CALL_OK);
+    unary_wait(&unary, queue);
+    assert_int_equal(unary.code, scripts[i].answers[0].code);
+    unary_fini(&unary);
+    queue_end(queue);
+    weir_channel_destroy(channel);
+    weir__test_server_release(server);
+  }
+}
+
 static void whether_it_failed_before_a_message_is_the_cores_answer(void **state) {
   (void)state;
   const struct script scripts[] = {
@@ -667,6 +696,7 @@ int main(void) {
       cmocka_unit_test(what_a_parent_hands_on_is_as_the_core_has_it),
       cmocka_unit_test(each_attempt_compresses_as_the_first),
       cmocka_unit_test(memory_of_the_call_is_there_after_its_end),
+      cmocka_unit_test(trailing_metadata_need_not_be_asked_for),
       cmocka_unit_test(whether_it_failed_before_a_message_is_the_cores_answer),
       cmocka_unit_test(a_call_can_be_let_go_in_any_state),
       cmocka_unit_test(a_call_may_be_asked_while_attempts_change),
