@@ -90,9 +90,10 @@ struct weir_call {
   atomic_uint n_refs;     /* the application's shares together, and one for each batch under way */
   atomic_uint n_app_refs; /* the application's shares */
   atomic_uint state;
-  atomic_uint claims;    /* operations and slots that are taken, see claim_batch */
-  atomic_uchar progress; /* of the first response message of a stream: an enum weir__progress */
-  atomic_bool limit_hit; /* a stream's message was larger than the policy allows */
+  atomic_uint claims;        /* operations and slots that are taken, see claim_batch */
+  atomic_uchar progress;     /* of the first response message of a stream: an enum weir__progress */
+  atomic_bool limit_hit;     /* a stream's message was larger than the policy allows */
+  atomic_bool message_tried; /* a stream has received a message, or the lack of one */
   bool ended_here; /* the outcome is none of an attempt's: what came back is not for the caller */
   /* of a stream's initial metadata once it has come; 0 = it has not */
   atomic_uint initial_capacity;

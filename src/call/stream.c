@@ -101,6 +101,7 @@ static void stream_on_status(weir_call *call) {
   bool got_message = stream_finish_progress(call);
   const struct weir__arrivals arrivals = {
       .message = got_message,
+      .message_asked = atomic_load(&call->message_tried),
       .initial_capacity = atomic_load(&call->initial_capacity),
       .limit_exceeded = atomic_load(&call->limit_hit),
   };
@@ -115,8 +116,9 @@ static bool note_received(weir_call *call, uint8_t op_types, bool ok) {
     size_t capacity = call->attempt.initial_metadata.capacity;
     atomic_store(&call->initial_capacity, capacity > UINT32_MAX ? UINT32_MAX : (unsigned)capacity);
   }
-  if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0 && !stream_on_message(call)) {
-    return false;
+  if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0) {
+    atomic_store(&call->message_tried, true);
+    return stream_on_message(call) && ok;
   }
   return ok;
 }
@@ -569,6 +571,7 @@ bool weir__stream_resend(weir_call *call, int64_t now_ns) {
     return false;
   }
   atomic_store(&call->initial_capacity, 0);
+  atomic_store(&call->message_tried, false);
   stream->guarded.phase = WEIR__STREAM_UNDER_WAY;
   bool started = resend_locked(stream, now_ns);
   if (!started && stream->guarded.n_under_way > 0) {

@@ -19,9 +19,10 @@
 #define WORKS ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_MESSAGE("yes"), ODD_TRAILERS(ODD_STATUS(0)))
 
 /* Its own backoff is longer than the call may take: what is tried again was pushed back. */
-#define POLICY_PUSHED            \
-  "{" NO_BOUNDARY "," NO_BREAKER \
-  ",\"deadline\":{\"maxTimeout\":\"8s\"}," METHODS(RETRY("4", "30s", UNAVAILABLE)) "}"
+#define POLICY_PUSHED                                                           \
+  "{" NO_BOUNDARY "," NO_BREAKER                                                \
+  ",\"deadline\":{\"maxTimeout\":\"8s\",\"maxStreamTimeout\":\"8s\"}," METHODS( \
+      RETRY("4", "30s", UNAVAILABLE)) "}"
 
 /* A peer with its answers, and a channel to it. */
 struct way {
@@ -179,7 +180,8 @@ static void the_backoff_starts_over_after_a_pushback(void **state) {
   const struct odd_script answers[] = {plain, ODD_SCRIPT(FAILS_WITH("0")), plain, WORKS};
   struct way way;
   way_run(&way, answers, COUNT_OF(answers), SHAPE_ONE_BATCH,
-          "{" NO_BOUNDARY "," NO_BREAKER ",\"deadline\":{\"maxTimeout\":\"8s\"}," METHODS(
+          "{" NO_BOUNDARY "," NO_BREAKER
+          ",\"deadline\":{\"maxTimeout\":\"8s\",\"maxStreamTimeout\":\"8s\"}," METHODS(
               "\"retryPolicy\":{\"maxAttempts\":5,\"initialBackoff\":\"0.01s\",\"maxBackoff\":"
               "\"1000s\",\"backoffMultiplier\":1000,\"retryableStatusCodes\":[14]}") "}");
   assert_int_equal(way.call.unary.code, GRPC_STATUS_OK);
