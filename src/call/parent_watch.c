@@ -11,7 +11,7 @@
 /* In a block of the queue's, so that its tag is known for ours. */
 struct weir__parent_watch {
   weir_call *call;
-  struct weir__completion completion;
+  struct weir__held held;
   grpc_call *core;
   grpc_metadata_array trailing_metadata;
   grpc_slice details;
@@ -22,24 +22,18 @@ static bool watch_on_event(struct weir__completion *completion, bool ok, grpc_ev
   (void)ok;
   (void)event_out;
   struct weir__parent_watch *watch =
-      WEIR__CONTAINER_OF(completion, struct weir__parent_watch, completion);
+      WEIR__CONTAINER_OF(completion, struct weir__parent_watch, held.completion);
   weir_call *call = watch->call;
   if (watch->status == GRPC_STATUS_CANCELLED) {
     weir__call_parent_cancelled(call);
   }
-  weir__queue_abandon(call->queue, completion); /* no tag of the application's belongs to it */
+  weir__queue_let_go(call->queue, &watch->held);
   weir__call_release(call);
   return false;
 }
 
-static void watch_deliver(struct weir__completion *completion, grpc_event *event_out) {
-  (void)completion; /* never put on the ready list */
-  (void)event_out;
-}
-
 static const struct weir__completion_ops watch_ops = {
-    .on_event = watch_on_event,
-    .deliver = watch_deliver,
+    .on_event = watch_on_event, .deliver = NULL, /* it is never put on the ready list */
 };
 
 static grpc_call *watch_core_create(const weir_call *call) {
@@ -51,11 +45,13 @@ static grpc_call *watch_core_create(const weir_call *call) {
 
 static bool watch_begin(struct weir__parent_watch *watch, weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  if (weir__queue_begin(call->queue, &watch->completion, NULL) != WEIR_OK) {
+  watch->held.completion.ops = &watch_ops;
+  watch->held.on_close =
+      NULL; /* a call that waits for a retry owes a tag: its end ends the watch */
+  if (weir__queue_hold(call->queue, &watch->held) != WEIR_OK) {
     return false;
   }
   watch->call = call;
-  watch->completion.ops = &watch_ops;
   watch->details = grpc_empty_slice();
   watch->core = watch_core_create(call);
   grpc_op op;
@@ -66,19 +62,19 @@ static bool watch_begin(struct weir__parent_watch *watch, weir_call *call) {
   op.data.recv_status_on_client.status_details = &watch->details;
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed); /* the batch has a share */
   call->watch = watch; /* its event may come before the batch is started to the end */
-  if (transport->call_start_batch(transport->context, watch->core, &op, 1, &watch->completion) ==
-      GRPC_CALL_OK) {
+  if (transport->call_start_batch(transport->context, watch->core, &op, 1,
+                                  &watch->held.completion) == GRPC_CALL_OK) {
     return true;
   }
   call->watch = NULL;
   atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed);
   transport->call_unref(transport->context, watch->core);
-  weir__queue_abandon(call->queue, &watch->completion);
+  weir__queue_let_go(call->queue, &watch->held);
   return false;
 }
 
 void weir__parent_watch_start(weir_call *call) {
-  if (call->watch != NULL || call->parent == NULL || !weir__queue_is_for_next(call->queue) ||
+  if (call->watch != NULL || call->parent == NULL ||
       (call->propagation_mask & GRPC_PROPAGATE_CANCELLATION) == 0) {
     return;
   }

@@ -15,8 +15,7 @@
 struct weir__parent_watch;
 
 /* Watches for `call`, which has a parent, unless it does already. Without memory the parent's
- * cancellation reaches the call when its backoff is over. So it does on a pluck queue, where nobody
- * waits for the watch's own tag. */
+ * cancellation reaches the call when its backoff is over. */
 void weir__parent_watch_start(weir_call *call);
 
 /* The call has ended. The watch still holds a share of it until its event has come. */

@@ -16,6 +16,7 @@ struct step {
 };
 
 static const struct weir__completion_ops own_ops;
+static void own_on_close(struct weir__held *held);
 
 /* --- life --- */
 
@@ -27,9 +28,10 @@ void weir__stream_open(weir_call *call) {
     return;
   }
   stream->call = call;
-  for (uint8_t number = 0; number < WEIR__N_OWN_BATCHES; number++) {
-    stream->own[number].slot = number;
-    stream->own[number].ops = &own_ops;
+  for (unsigned number = 0; number < WEIR__N_OWN_BATCHES; number++) {
+    stream->own[number].completion.slot = (uint8_t)number;
+    stream->own[number].completion.ops = &own_ops;
+    stream->own[number].on_close = own_on_close;
   }
   pthread_mutex_init(&stream->guarded.lock, NULL);
 }
@@ -390,16 +392,20 @@ const struct weir__completion_ops weir__stream_ops = {
     .deliver = stream_deliver,
 };
 
+static struct weir__stream *stream_of(struct weir__held *held) {
+  return WEIR__CONTAINER_OF(held - held->completion.slot, struct weir__stream, own);
+}
+
 /* A batch of the engine's own. */
 static bool own_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
-  struct weir__stream *stream =
-      WEIR__CONTAINER_OF(completion - completion->slot, struct weir__stream, own);
+  struct weir__held *held = WEIR__CONTAINER_OF(completion, struct weir__held, completion);
+  struct weir__stream *stream = stream_of(held);
   weir_call *call = stream->call;
   uint8_t op_types = completion->core_op_types;
   bool was_sent = completion->slot == WEIR__OWN_SENDS;
   ok = note_received(call, op_types, ok);
   pthread_mutex_lock(&stream->guarded.lock);
-  weir__queue_abandon(call->queue, completion); /* before it is used again */
+  weir__queue_let_go(call->queue, held); /* before it is used again */
   stream->guarded.n_own--;
   if (was_sent) {
     stream->guarded.n_under_way--;
@@ -417,15 +423,16 @@ static bool own_on_event(struct weir__completion *completion, bool ok, grpc_even
   return false;
 }
 
-static void own_deliver(struct weir__completion *completion, grpc_event *event_out) {
-  (void)completion; /* never put on the ready list */
-  (void)event_out;
-}
-
 static const struct weir__completion_ops own_ops = {
-    .on_event = own_on_event,
-    .deliver = own_deliver,
+    .on_event = own_on_event, .deliver = NULL, /* it is never put on the ready list */
 };
+
+/* The queue has handed out its last tag: nobody will hear of the call again. */
+static void own_on_close(struct weir__held *held) {
+  weir_call *call = stream_of(held)->call;
+  (void)atomic_fetch_or_explicit(&call->state, WEIR__CALL_CANCELLED, memory_order_acq_rel);
+  weir__call_cancel_core(call, call->attempt.core);
+}
 
 /* --- starting --- */
 

@@ -42,7 +42,7 @@ enum weir__own_batch {
 /* A block of its own, beside the call's. */
 struct weir__stream {
   weir_call *call;
-  struct weir__completion own[WEIR__N_OWN_BATCHES]; /* by enum weir__own_batch, which is the slot */
+  struct weir__held own[WEIR__N_OWN_BATCHES]; /* by enum weir__own_batch, which is the slot */
   struct {
     pthread_mutex_t lock; /* taken before the queue's */
     enum weir__stream_phase phase;

@@ -86,17 +86,18 @@ static bool own_start_locked(struct weir__stream *stream, enum weir__own_batch n
                              const grpc_op *ops, size_t n_ops, uint8_t op_types) {
   weir_call *call = stream->call;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__completion *completion = &stream->own[number];
+  struct weir__held *held = &stream->own[number];
+  struct weir__completion *completion = &held->completion;
   completion->op_types = op_types;
   completion->core_op_types = op_types;
-  if (weir__queue_begin(call->queue, completion, NULL) != WEIR_OK) {
+  if (weir__queue_hold(call->queue, held) != WEIR_OK) {
     return false;
   }
   /* relaxed: some batch, or the application, has a share */
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
   if (transport->call_start_batch(transport->context, call->attempt.core, ops, n_ops, completion) !=
       GRPC_CALL_OK) {
-    weir__queue_abandon(call->queue, completion);
+    weir__queue_let_go(call->queue, held);
     atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed);
     return false;
   }

@@ -27,14 +27,8 @@ static bool message_on_event(struct weir__completion *completion, bool ok, grpc_
   return true;
 }
 
-static void message_deliver(struct weir__completion *completion, grpc_event *event_out) {
-  (void)completion; /* never put on the ready list */
-  (void)event_out;
-}
-
 static const struct weir__completion_ops message_ops = {
-    .on_event = message_on_event,
-    .deliver = message_deliver,
+    .on_event = message_on_event, .deliver = NULL, /* it is never put on the ready list */
 };
 
 /* Takes slot and operation, which only batches of the same kind take apart. */

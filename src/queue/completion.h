@@ -9,12 +9,12 @@
 #define WEIR_SRC_QUEUE_COMPLETION_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <grpc/grpc.h>
 
 struct weir__completion;
-struct weir__pluck_slot;
 
 struct weir__completion_ops {
   /* The core's event for it, in the thread that drains. True: `event_out` is for the application,
@@ -28,14 +28,41 @@ struct weir__completion_ops {
 struct weir__completion {
   const struct weir__completion_ops *ops;
   void *app_tag;
-  union {
-    struct weir__completion *next_ready; /* in queues that are drained by next, once it has ended */
-    struct weir__pluck_slot *pluck_slot; /* in those that are plucked from, until it is plucked */
-  } in_queue;
-  uint8_t slot;          /* which of its call's */
-  uint8_t op_types;      /* bit n = grpc_op_type n is in the batch */
-  uint8_t core_op_types; /* those of them that the core was given with it */
-  bool ok;               /* once it has ended without the core: what its event says */
+  struct weir__completion *next; /* in a list of its queue's, once it has ended */
+  uint8_t slot;                  /* which of its call's */
+  uint8_t op_types;              /* bit n = grpc_op_type n is in the batch */
+  uint8_t core_op_types;         /* those of them that the core was given with it */
+  bool ok;                       /* once it has ended without the core: what its event says */
 };
+
+/* First in, first out. Zeroed = empty. The caller synchronises. */
+struct weir__completion_list {
+  struct weir__completion *first;
+  struct weir__completion *last;
+};
+
+static inline void weir__completion_list_push(struct weir__completion_list *list,
+                                              struct weir__completion *completion) {
+  completion->next = NULL;
+  if (list->last != NULL) {
+    list->last->next = completion;
+  } else {
+    list->first = completion;
+  }
+  list->last = completion;
+}
+
+/* NULL when it is empty. */
+static inline struct weir__completion *
+weir__completion_list_pop(struct weir__completion_list *list) {
+  struct weir__completion *completion = list->first;
+  if (completion != NULL) {
+    list->first = completion->next;
+    if (list->first == NULL) {
+      list->last = NULL;
+    }
+  }
+  return completion;
+}
 
 #endif /* WEIR_SRC_QUEUE_COMPLETION_H */

@@ -1,9 +1,12 @@
 /* queue – a core's completion queue, with the events that need no core, and the timers, beside it.
  *
- * It knows batches (completions) and timers, and nothing of calls. Each batch that is under way
- * holds the queue open: the core's queue is shut down when the application has asked for it and the
- * last tag has been handed out, so an empty batch may be posted to wake a sleeper as long as
- * anything is under way.
+ * It knows batches (completions) and timers, and nothing of calls. Whatever its kind, the core's
+ * queue below is one for next: any thread that drains takes any event, so a batch of the engine's
+ * own, whose tag nobody waits for, is heard of too.
+ *
+ * Each batch that is under way holds the queue open: the core's queue is shut down when the
+ * application has asked for it and nothing is under way, so an empty batch may be posted to wake a
+ * sleeper as long as anything is.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_QUEUE_H
@@ -28,10 +31,15 @@ struct weir__queue_options {
   const struct weir_clock *clock;         /* NULL = the monotonic one */
   const struct weir__transport *transport;
   grpc_cq_completion_type type;
+  grpc_cq_polling_type polling;
   size_t slab_bytes; /* 0 = for many calls at once */
+
+  /* Callback queues only. */
+  grpc_completion_queue_functor *shutdown_callback; /* NULL = none */
+  uint32_t n_callback_threads;                      /* 0 = no thread of its own */
 };
 
-/* NULL when there is no memory. Ended by weir_completion_queue_destroy. */
+/* NULL when there is no memory, or no thread. Ended by weir_completion_queue_destroy. */
 weir_completion_queue *weir__queue_new(const struct weir__queue_options *options);
 
 void weir__queue_ref(weir_completion_queue *queue);
@@ -40,23 +48,45 @@ void weir__queue_unref(weir_completion_queue *queue);
 const struct weir__transport *weir__queue_transport(const weir_completion_queue *queue);
 int64_t weir__queue_now_ns(const weir_completion_queue *queue);
 
-/* Not a pluck queue: any drainer takes any event. */
-bool weir__queue_is_for_next(const weir_completion_queue *queue);
-
 /* A zeroed block of WEIR__QUEUE_BLOCK_BYTES, or NULL. */
 void *weir__queue_block_take(weir_completion_queue *queue);
 void weir__queue_block_give(weir_completion_queue *queue, void *block);
 
-/* A batch begins: its tag is owed from here on. WEIR_ERROR_UNAVAILABLE: the queue was shut down and
- * has nothing under way any more. WEIR_ERROR_NO_MEMORY. */
+/* A batch begins: its tag is owed from here on. WEIR_ERROR_UNAVAILABLE: the queue was shut down, and
+ * owes no tag any more. */
 WEIR_MUST_CHECK enum weir_error
 weir__queue_begin(weir_completion_queue *queue, struct weir__completion *completion, void *app_tag);
 
 /* A batch that was begun is not to be, its tag never comes. */
 void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *completion);
 
-/* A batch has ended without the core: hand out its tag. Any thread; no lock is held. */
+/* A batch has ended without the core: hand out its tag. Any thread, also from within on_event,
+ * deliver and on_due; no lock is held. */
 void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completion *completion);
+
+/* A batch of the engine's own, that no tag of the application's belongs to. The core is given the
+ * address of its completion, whose on_event answers false.
+ *
+ * It is no reason to owe the application anything: a queue that was shut down and has handed out
+ * its last tag ends as soon as what is held has ended, and to that end says on_close. */
+struct weir__held {
+  struct weir__completion completion; /* ops is set; deliver is not used */
+
+  /* Has the batch end soon: cancels its call. With the queue's lock, so it does no more than that.
+   * At most once, and not once it was let go. NULL: it ends soon by itself. */
+  void (*on_close)(struct weir__held *held);
+
+  struct weir__held *next;
+  struct weir__held *previous;
+  bool linked;
+};
+
+/* Before the batch is started. WEIR_ERROR_UNAVAILABLE: as weir__queue_begin. */
+WEIR_MUST_CHECK enum weir_error weir__queue_hold(weir_completion_queue *queue,
+                                                 struct weir__held *held);
+
+/* Its event has come, or it was not started. The memory is the caller's again. */
+void weir__queue_let_go(weir_completion_queue *queue, struct weir__held *held);
 
 /* The guard of timers, and of the states of the calls that have one. Held for a few
  * instructions. */

@@ -6,7 +6,8 @@
 #include "src/base/allocator.h"
 
 #define CACHE_LINE_BYTES 64
-#define MAX_BLOCKS 64 /* the bits of the mask */
+#define NO_SLAB ((uintptr_t)1) /* not the address of any */
+#define MAX_BLOCKS 64          /* the bits of the mask */
 #define FIRST_INDEX_LENGTH 16
 #define MAX_SLABS_A_GROWTH 32 /* the pool doubles until then, so that aligning wastes little */
 
@@ -18,7 +19,7 @@ struct weir__slab {
   struct weir__slab *next_owner; /* the pool's list of slabs with `memory` */
 };
 
-#define HEADER_BYTES CACHE_LINE_BYTES
+_Static_assert(sizeof(struct weir__slab) <= WEIR__SLAB_HEADER_BYTES, "the header is too large");
 
 /* An open-addressed set of slabs. Readers go without a lock: entries are only ever added, and a
  * larger index replaces a smaller one, which stays until the pool ends because a reader may be in
@@ -40,7 +41,13 @@ void weir__slab_pool_init(struct weir__slab_pool *pool, const struct weir_alloca
   memset(pool, 0, sizeof *pool);
   pool->allocator = allocator;
   pool->slab_bytes = slab_bytes;
-  pool->block_bytes = (block_bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+  atomic_init(&pool->last_owned, NO_SLAB);
+  pool->slab_mask = ~(uintptr_t)(slab_bytes - 1);
+  pool->block_bytes = CACHE_LINE_BYTES;
+  while (pool->block_bytes < block_bytes) {
+    pool->block_bytes *= 2;
+  }
+  pool->block_mask = pool->block_bytes - 1;
   pthread_mutex_init(&pool->grow_lock, NULL);
 }
 
@@ -73,13 +80,15 @@ static bool index_contains(const struct weir__slab_pool *pool, struct weir__slab
   }
 }
 
-bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
-  /* acquire: the index's contents, published by index_add. A tag that is ours was handed to the
+bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t base) {
+  /* acquire: the index's contents, published when it was made. A tag that is ours was handed to the
    * core after that. */
   struct weir__slab_index *index = atomic_load_explicit(&pool->index, memory_order_acquire);
-  uintptr_t base = (uintptr_t)address & ~(uintptr_t)(pool->slab_bytes - 1);
-  return index != NULL && base != 0 && index_contains(pool, index, base) &&
-         ((uintptr_t)address - base - HEADER_BYTES) % pool->block_bytes != 0;
+  if (index == NULL || base == 0 || !index_contains(pool, index, base)) {
+    return false;
+  }
+  atomic_store_explicit(&pool->last_owned, base, memory_order_relaxed);
+  return true;
 }
 
 static void index_put(const struct weir__slab_pool *pool, struct weir__slab_index *index,
@@ -128,7 +137,7 @@ static bool index_reserve_locked(struct weir__slab_pool *pool, size_t n_more) {
 static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_t base,
                                           struct weir__slab *ring, uint64_t taken) {
   struct weir__slab *slab = (struct weir__slab *)base;
-  size_t n_blocks = (pool->slab_bytes - HEADER_BYTES) / pool->block_bytes;
+  size_t n_blocks = (pool->slab_bytes - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
   uint64_t all = n_blocks >= MAX_BLOCKS ? UINT64_MAX : (UINT64_C(1) << n_blocks) - 1;
   memset(slab, 0, sizeof *slab);
   atomic_init(&slab->free_blocks, all & ~taken);
@@ -171,7 +180,7 @@ static struct weir__slab *grow_locked(struct weir__slab_pool *pool, struct weir_
 }
 
 static void *block_of(const struct weir__slab_pool *pool, struct weir__slab *slab, int block) {
-  return (char *)slab + HEADER_BYTES + (size_t)block * pool->block_bytes;
+  return (char *)slab + WEIR__SLAB_HEADER_BYTES + (size_t)block * pool->block_bytes;
 }
 
 static void *slab_try_take(const struct weir__slab_pool *pool, struct weir__slab *slab) {
@@ -234,7 +243,8 @@ void *weir__slab_take(struct weir__slab_pool *pool) {
 void weir__slab_give(struct weir__slab_pool *pool, void *block) {
   struct weir__slab *slab =
       (struct weir__slab *)((uintptr_t)block & ~(uintptr_t)(pool->slab_bytes - 1));
-  size_t number = (size_t)((char *)block - (char *)slab - HEADER_BYTES) / pool->block_bytes;
+  size_t number =
+      (size_t)((char *)block - (char *)slab - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
   /* release: the next owner sees the block as this one left it */
   uint64_t before =
       atomic_fetch_or_explicit(&slab->free_blocks, UINT64_C(1) << number, memory_order_release);

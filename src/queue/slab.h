@@ -16,12 +16,19 @@
 #include <weir/allocator.h>
 
 struct weir__slab;
+
 struct weir__slab_index;
 
+/* In front of a slab's blocks. */
+#define WEIR__SLAB_HEADER_BYTES 64
+
 struct weir__slab_pool {
+  _Atomic(uintptr_t) last_owned; /* the slab that weir__slab_owns found last; none at first */
+  uintptr_t slab_mask;           /* of an address: which slab */
+  uintptr_t block_mask;          /* of an address less the header: where in its block */
+  size_t block_bytes;            /* a power of two, at least the cache line */
+  size_t slab_bytes;             /* a power of two; slabs are aligned to it */
   const struct weir_allocator *allocator;
-  size_t slab_bytes;                        /* a power of two; slabs are aligned to it */
-  size_t block_bytes;                       /* a multiple of the cache line */
   _Atomic(struct weir__slab *) hint;        /* where a free block was last seen */
   _Atomic(struct weir__slab_index *) index; /* by address; when it grows, the old ones stay */
   pthread_mutex_t grow_lock;                /* taken only to add slabs */
@@ -40,9 +47,18 @@ void *weir__slab_take(struct weir__slab_pool *pool);
 
 void weir__slab_give(struct weir__slab_pool *pool, void *block);
 
+/* Whether a slab of the pool begins at `base`. */
+bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t base);
+
 /* Whether `address` lies inside a block of the pool, behind its first byte: the address of the
  * block itself is what its user shows to others, who may give it any meaning. Never dereferences
  * it. */
-bool weir__slab_owns(struct weir__slab_pool *pool, const void *address);
+static inline bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
+  uintptr_t base = (uintptr_t)address & pool->slab_mask;
+  /* relaxed: a slab that was ever found stays one */
+  return (base == atomic_load_explicit(&pool->last_owned, memory_order_relaxed) ||
+          weir__slab_is_owned(pool, base)) &&
+         (((uintptr_t)address - WEIR__SLAB_HEADER_BYTES) & pool->block_mask) != 0;
+}
 
 #endif /* WEIR_SRC_QUEUE_SLAB_H */

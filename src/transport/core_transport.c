@@ -2,7 +2,8 @@
 #include "src/transport/transport.h"
 
 /* The system's core is not built for the thread sanitizer, which therefore can't see that its locks
- * order a batch before the batch's event. It is told so here, by the tag. */
+ * order a batch before the batch's event, and a queue's shutdown before the end that is seen of it.
+ * It is told so here, by the tag, and by the queue. */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define WEIR__TELL_TSAN 1
@@ -25,18 +26,29 @@ static void batch_leaves(void *tag) {
   __tsan_release(place_of(tag));
 }
 
-static void event_comes(const grpc_event *event) {
+static void event_comes(const grpc_completion_queue *queue, const grpc_event *event) {
   if (event->type == GRPC_OP_COMPLETE) {
     __tsan_acquire(place_of(event->tag));
+  } else if (event->type == GRPC_QUEUE_SHUTDOWN) {
+    __tsan_acquire(place_of(queue));
   }
+}
+
+static void queue_ends(const grpc_completion_queue *queue) {
+  __tsan_release(place_of(queue));
 }
 #else
 static void batch_leaves(void *tag) {
   (void)tag;
 }
 
-static void event_comes(const grpc_event *event) {
+static void event_comes(const grpc_completion_queue *queue, const grpc_event *event) {
+  (void)queue;
   (void)event;
+}
+
+static void queue_ends(const grpc_completion_queue *queue) {
+  (void)queue;
 }
 #endif
 
@@ -126,30 +138,41 @@ static void core_channel_watch(void *context, grpc_channel *channel,
   grpc_channel_watch_connectivity_state(channel, last_observed, deadline, queue, tag);
 }
 
-static grpc_completion_queue *core_queue_create(void *context, grpc_cq_completion_type type) {
+static grpc_completion_queue *core_queue_create(void *context, grpc_cq_polling_type polling) {
   (void)context;
-  return type == GRPC_CQ_PLUCK ? grpc_completion_queue_create_for_pluck(NULL)
-                               : grpc_completion_queue_create_for_next(NULL);
+  const grpc_completion_queue_attributes attributes = {
+      .version = 1, .cq_completion_type = GRPC_CQ_NEXT, .cq_polling_type = polling};
+  return grpc_completion_queue_create(grpc_completion_queue_factory_lookup(&attributes),
+                                      &attributes, NULL);
 }
 
 static grpc_event core_queue_next(void *context, grpc_completion_queue *queue,
                                   gpr_timespec deadline) {
   (void)context;
   grpc_event event = grpc_completion_queue_next(queue, deadline, NULL);
-  event_comes(&event);
+  event_comes(queue, &event);
   return event;
 }
 
-static grpc_event core_queue_pluck(void *context, grpc_completion_queue *queue, void *tag,
-                                   gpr_timespec deadline) {
+static void core_queue_cache_init(void *context, grpc_completion_queue *queue) {
   (void)context;
-  grpc_event event = grpc_completion_queue_pluck(queue, tag, deadline, NULL);
-  event_comes(&event);
-  return event;
+  grpc_completion_queue_thread_local_cache_init(queue);
+}
+
+static bool core_queue_cache_flush(void *context, grpc_completion_queue *queue,
+                                   grpc_event *event_out) {
+  (void)context;
+  if (grpc_completion_queue_thread_local_cache_flush(queue, &event_out->tag, &event_out->success) ==
+      0) {
+    return false;
+  }
+  event_comes(queue, event_out);
+  return true;
 }
 
 static void core_queue_shutdown(void *context, grpc_completion_queue *queue) {
   (void)context;
+  queue_ends(queue);
   grpc_completion_queue_shutdown(queue);
 }
 
@@ -187,7 +210,8 @@ static const struct weir__transport core_transport = {
     .channel_watch = core_channel_watch,
     .queue_create = core_queue_create,
     .queue_next = core_queue_next,
-    .queue_pluck = core_queue_pluck,
+    .queue_cache_init = core_queue_cache_init,
+    .queue_cache_flush = core_queue_cache_flush,
     .queue_shutdown = core_queue_shutdown,
     .queue_destroy = core_queue_destroy,
     .bell_create = core_bell_create,

@@ -53,10 +53,12 @@ struct weir__transport {
   void (*channel_watch)(void *context, grpc_channel *channel, grpc_connectivity_state last_observed,
                         gpr_timespec deadline, grpc_completion_queue *queue, void *tag);
 
-  grpc_completion_queue *(*queue_create)(void *context, grpc_cq_completion_type type);
+  /* A queue for next, whatever weir's own is for. */
+  grpc_completion_queue *(*queue_create)(void *context, grpc_cq_polling_type polling);
   grpc_event (*queue_next)(void *context, grpc_completion_queue *queue, gpr_timespec deadline);
-  grpc_event (*queue_pluck)(void *context, grpc_completion_queue *queue, void *tag,
-                            gpr_timespec deadline);
+  void (*queue_cache_init)(void *context, grpc_completion_queue *queue); /* the thread's */
+  /* False: nothing was in it. Of the event, `tag` and `success` are written. */
+  bool (*queue_cache_flush)(void *context, grpc_completion_queue *queue, grpc_event *event_out);
   void (*queue_shutdown)(void *context, grpc_completion_queue *queue);
   void (*queue_destroy)(void *context, grpc_completion_queue *queue);
 

@@ -249,7 +249,7 @@ static void foreign_tags_pass_untouched(void **state) {
 
 /* --- many at once --- */
 
-#define N_PLUCKERS 6
+#define N_PLUCKERS 8
 #define PLUCKED_CALLS 40
 
 struct plucker {
@@ -271,7 +271,7 @@ static void *pluck_own_calls(void *argument) {
   return NULL;
 }
 
-static void six_threads_pluck_their_own_calls(void **state) {
+static void eight_threads_pluck_their_own_calls(void **state) {
   (void)state;
   weir__test_server *server = weir__test_server_new(fail_first_attempts, NULL, 0);
   weir_channel *channel = channel_to(weir__test_server_port(server), POLICY_QUICK_RETRY);
@@ -295,7 +295,7 @@ static void six_threads_pluck_their_own_calls(void **state) {
   weir__test_server_release(server);
 }
 
-#define N_POLLERS 4
+#define N_POLLERS 8
 #define CALLS_IN_FLIGHT 200
 
 struct flying {
@@ -320,7 +320,7 @@ static void *poll_until_shutdown(void *argument) {
   }
 }
 
-static void four_pollers_share_calls_that_are_retried(void **state) {
+static void eight_pollers_share_calls_that_are_retried(void **state) {
   (void)state;
   static struct flying calls[CALLS_IN_FLIGHT];
   weir__test_server *server = weir__test_server_new(fail_first_attempts, NULL, 0);
@@ -892,8 +892,8 @@ static void a_plucked_call_can_be_cancelled_in_its_backoff(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(foreign_tags_pass_untouched),
-      cmocka_unit_test(six_threads_pluck_their_own_calls),
-      cmocka_unit_test(four_pollers_share_calls_that_are_retried),
+      cmocka_unit_test(eight_threads_pluck_their_own_calls),
+      cmocka_unit_test(eight_pollers_share_calls_that_are_retried),
       cmocka_unit_test(shutdown_ends_a_backoff_with_the_last_status_and_comes_last),
       cmocka_unit_test(shutdown_wakes_a_thread_that_waits_for_a_backoff),
       cmocka_unit_test(an_attempt_goes_on_after_shutdown_and_is_the_last),

@@ -201,7 +201,7 @@ static void pluck_a_call(struct fixture *f) {
   unary_fini(&unary);
 }
 
-static void a_pluck_queue_refuses_what_it_can_not_remember(void **state) {
+static void a_call_is_plucked_or_refused(void **state) {
   (void)state;
   with_each_allocation_failing(pluck_a_call, 1);
 }
@@ -241,7 +241,7 @@ int main(void) {
       TEST(the_report_says_that_memory_was_the_reason),
       TEST(a_failure_is_told_to_the_layers_once),
       cmocka_unit_test(a_cancellation_without_memory_is_a_plain_one),
-      cmocka_unit_test(a_pluck_queue_refuses_what_it_can_not_remember),
+      cmocka_unit_test(a_call_is_plucked_or_refused),
       cmocka_unit_test(calls_under_a_parent_and_empty_batches_end_once),
   };
   return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);

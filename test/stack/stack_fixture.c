@@ -107,7 +107,7 @@ void fixture_open_queue(struct fixture *f, grpc_cq_completion_type type) {
   f->channel = fixture_make_channel(f, FIXTURE_TARGET);
   assert_non_null(f->channel);
   f->queue = fixture_make_queue(f, type);
-  f->is_pluck = type == GRPC_CQ_PLUCK;
+  f->queue_type = type;
   assert_non_null(f->queue);
 }
 
@@ -129,14 +129,24 @@ const struct sent_attempt *sent(const struct fixture *f, size_t nth) {
   return scripted_transport_sent(&f->transport, nth);
 }
 
+static grpc_completion_type drain_one(struct fixture *f, gpr_timespec deadline) {
+  switch (f->queue_type) {
+  case GRPC_CQ_NEXT:
+    return weir_completion_queue_next(f->queue, deadline, NULL).type;
+  case GRPC_CQ_PLUCK:
+    return weir_completion_queue_pluck(f->queue, f, deadline, NULL).type;
+  case GRPC_CQ_CALLBACK:
+    return weir_completion_queue_poll(f->queue, deadline, NULL);
+  }
+  return GRPC_QUEUE_TIMEOUT;
+}
+
 void fixture_close_queue(struct fixture *f) {
   weir_completion_queue_shutdown(f->queue);
-  gpr_timespec never = gpr_inf_future(GPR_CLOCK_MONOTONIC);
-  grpc_event event = {.type = GRPC_QUEUE_TIMEOUT, .success = 0, .tag = NULL};
-  while (event.type != GRPC_QUEUE_SHUTDOWN) {
-    event = f->is_pluck ? weir_completion_queue_pluck(f->queue, f, never, NULL)
-                        : weir_completion_queue_next(f->queue, never, NULL);
-    assert_int_not_equal(event.type, GRPC_QUEUE_TIMEOUT);
+  grpc_completion_type type = GRPC_OP_COMPLETE;
+  while (type != GRPC_QUEUE_SHUTDOWN) {
+    type = drain_one(f, gpr_inf_future(GPR_CLOCK_MONOTONIC));
+    assert_int_not_equal(type, GRPC_QUEUE_TIMEOUT);
   }
   weir_completion_queue_destroy(f->queue);
   f->queue = NULL;

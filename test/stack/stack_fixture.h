@@ -87,7 +87,7 @@ struct fixture {
   weir_policy *policy;
   weir_channel *channel;
   weir_completion_queue *queue;
-  bool is_pluck;
+  grpc_cq_completion_type queue_type;
 
   /* Tags that are no unary's. */
   void *foreign[MAX_FOREIGN];

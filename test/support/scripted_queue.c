@@ -18,6 +18,10 @@ void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success) 
   assert_non_null(event);
   event->tag = tag;
   event->success = success;
+  if (queue->has_cache && queue->cached == NULL) {
+    queue->cached = event; /* it is under way yet */
+    return;
+  }
   struct scripted_event **last = &queue->events;
   while (*last != NULL) {
     last = &(*last)->next;
@@ -45,18 +49,31 @@ void scripted_queue_turn(struct scripted_queue *queue) {
   queue->events = turned;
 }
 
-bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out) {
-  struct scripted_event **place = &queue->events;
-  while (*place != NULL && queue->type == GRPC_CQ_PLUCK && (*place)->tag != tag) {
-    place = &(*place)->next;
-  }
-  struct scripted_event *event = *place;
+static grpc_event event_take(struct scripted_event *event) {
+  grpc_event taken = {
+      .type = GRPC_OP_COMPLETE, .success = event->success ? 1 : 0, .tag = event->tag};
+  free(event);
+  return taken;
+}
+
+bool scripted_queue_pop(struct scripted_queue *queue, grpc_event *event_out) {
+  struct scripted_event *event = queue->events;
   if (event == NULL) {
     return false;
   }
-  *place = event->next;
-  *event_out =
-      (grpc_event){.type = GRPC_OP_COMPLETE, .success = event->success ? 1 : 0, .tag = event->tag};
-  free(event);
+  queue->events = event->next;
+  *event_out = event_take(event);
+  return true;
+}
+
+bool scripted_queue_flush(struct scripted_queue *queue, grpc_event *event_out) {
+  struct scripted_event *event = queue->cached;
+  queue->has_cache = false;
+  queue->cached = NULL;
+  if (event == NULL) {
+    return false;
+  }
+  queue->n_open--;
+  *event_out = event_take(event);
   return true;
 }

@@ -13,23 +13,27 @@ struct scripted_event;
 
 struct scripted_queue {
   struct scripted_queue *next;
-  grpc_cq_completion_type type;
   /* Operations under way, and one until shutdown. At 0 the core aborts whoever starts another. */
   size_t n_open;
   bool shut_down;
   struct scripted_event *events;
+  bool has_cache; /* the thread's: there is one thread */
+  struct scripted_event *cached;
 };
 
 /* An operation is started. Fails the test where the core would abort. */
 void scripted_queue_begin(struct scripted_queue *queue);
 
-/* It has ended. */
+/* It has ended. Its event goes into the cache, if there is one and it is empty. */
 void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success);
 
 /* Turns the order of the events round: two drainers may handle them in any. */
 void scripted_queue_turn(struct scripted_queue *queue);
 
-/* Takes the first event, or the first with `tag` on a pluck queue. False: there is none. */
-bool scripted_queue_pop(struct scripted_queue *queue, const void *tag, grpc_event *event_out);
+/* Takes the first event. False: there is none. */
+bool scripted_queue_pop(struct scripted_queue *queue, grpc_event *event_out);
+
+/* Ends the cache. False: nothing was in it. */
+bool scripted_queue_flush(struct scripted_queue *queue, grpc_event *event_out);
 
 #endif /* WEIR_TEST_SUPPORT_SCRIPTED_QUEUE_H */

@@ -268,13 +268,13 @@ void scripted_transport_turn(grpc_completion_queue *queue) {
 }
 
 static grpc_event drain(struct scripted_transport *transport, struct scripted_queue *queue,
-                        const void *tag, gpr_timespec deadline) {
+                        gpr_timespec deadline) {
   int64_t until_ns = weir__instant_from_timespec(deadline, transport->clock->now_ns);
   grpc_event event = {.type = GRPC_QUEUE_TIMEOUT, .success = 0, .tag = NULL};
   for (;;) {
     /* What is due comes before what is there, so that one drainer sees the world in its order. */
     scripted_transport_happen(transport);
-    if (scripted_queue_pop(queue, tag, &event)) {
+    if (scripted_queue_pop(queue, &event)) {
       return event;
     }
     if (queue->n_open == 0 && queue->events == NULL) {
@@ -487,11 +487,11 @@ static grpc_call *scripted_bell_create(void *context, grpc_completion_queue *que
 
 /* --- the table's queues --- */
 
-static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_completion_type type) {
+static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_polling_type polling) {
   struct scripted_transport *transport = transport_of(context);
   struct scripted_queue *queue = calloc(1, sizeof *queue);
+  (void)polling;
   assert_non_null(queue);
-  queue->type = type;
   queue->n_open = 1;
   queue->next = transport->queues;
   transport->queues = queue;
@@ -500,14 +500,18 @@ static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_compl
 
 static grpc_event scripted_queue_next(void *context, grpc_completion_queue *queue,
                                       gpr_timespec deadline) {
-  assert_int_equal(queue_of(queue)->type, GRPC_CQ_NEXT);
-  return drain(transport_of(context), queue_of(queue), NULL, deadline);
+  return drain(transport_of(context), queue_of(queue), deadline);
 }
 
-static grpc_event scripted_queue_pluck(void *context, grpc_completion_queue *queue, void *tag,
-                                       gpr_timespec deadline) {
-  assert_int_equal(queue_of(queue)->type, GRPC_CQ_PLUCK);
-  return drain(transport_of(context), queue_of(queue), tag, deadline);
+static void scripted_queue_cache_init(void *context, grpc_completion_queue *queue) {
+  (void)context;
+  queue_of(queue)->has_cache = true;
+}
+
+static bool scripted_queue_cache_flush(void *context, grpc_completion_queue *queue,
+                                       grpc_event *event_out) {
+  (void)context;
+  return scripted_queue_flush(queue_of(queue), event_out);
 }
 
 static void scripted_queue_shutdown(void *context, grpc_completion_queue *handle) {
@@ -570,7 +574,8 @@ void scripted_transport_init(struct scripted_transport *transport, struct fake_c
       .channel_watch = scripted_channel_watch,
       .queue_create = scripted_queue_create,
       .queue_next = scripted_queue_next,
-      .queue_pluck = scripted_queue_pluck,
+      .queue_cache_init = scripted_queue_cache_init,
+      .queue_cache_flush = scripted_queue_cache_flush,
       .queue_shutdown = scripted_queue_shutdown,
       .queue_destroy = scripted_queue_destroy,
       .bell_create = scripted_bell_create,

@@ -295,9 +295,9 @@ static grpc_event stillness_next(void *context, grpc_completion_queue *queue,
   return (grpc_event){.type = GRPC_QUEUE_TIMEOUT, .success = 0, .tag = NULL};
 }
 
-static grpc_completion_queue *stillness_create(void *context, grpc_cq_completion_type type) {
+static grpc_completion_queue *stillness_create(void *context, grpc_cq_polling_type polling) {
   (void)context;
-  (void)type;
+  (void)polling;
   return NULL;
 }
 

@@ -34,19 +34,23 @@ static void counted_release(void *context, void *memory) {
 
 weir_completion_queue *queue_fixture_new_queue(struct queue_fixture *fixture,
                                                grpc_cq_completion_type type) {
-  return weir__queue_new(&(struct weir__queue_options){.allocator = &fixture->allocator,
-                                                       .clock = NULL,
-                                                       .transport = weir__transport_core(),
-                                                       .type = type,
-                                                       .slab_bytes = 0});
+  return weir__queue_new(
+      &(struct weir__queue_options){.allocator = &fixture->allocator,
+                                    .clock = NULL,
+                                    .transport = weir__transport_core(),
+                                    .type = type,
+                                    .polling = GRPC_CQ_DEFAULT_POLLING,
+                                    .slab_bytes = 0,
+                                    .shutdown_callback = fixture->shutdown_callback,
+                                    .n_callback_threads = fixture->n_callback_threads});
 }
 
-void queue_fixture_init(struct queue_fixture *fixture, grpc_cq_completion_type type) {
-  memset(fixture, 0, sizeof *fixture);
+static void fixture_start(struct queue_fixture *fixture, grpc_cq_completion_type type) {
   fixture->allocator = (struct weir_allocator){.size = sizeof(struct weir_allocator),
                                                .allocate = counted_allocate,
                                                .release = counted_release,
                                                .context = fixture};
+  fixture->type = type;
   atomic_init(&fixture->n_allowed, SIZE_MAX);
   fixture->queue = queue_fixture_new_queue(fixture, type);
   assert_non_null(fixture->queue);
@@ -54,15 +58,39 @@ void queue_fixture_init(struct queue_fixture *fixture, grpc_cq_completion_type t
       weir__transport_core()->bell_create(NULL, weir_completion_queue_core(fixture->queue));
 }
 
+void queue_fixture_init(struct queue_fixture *fixture, grpc_cq_completion_type type) {
+  memset(fixture, 0, sizeof *fixture);
+  fixture_start(fixture, type);
+}
+
+void queue_fixture_init_callback(struct queue_fixture *fixture,
+                                 grpc_completion_queue_functor *shutdown_callback,
+                                 uint32_t n_callback_threads) {
+  memset(fixture, 0, sizeof *fixture);
+  fixture->shutdown_callback = shutdown_callback;
+  fixture->n_callback_threads = n_callback_threads;
+  fixture_start(fixture, GRPC_CQ_CALLBACK);
+}
+
+static grpc_completion_type drain_to_the_end(struct queue_fixture *fixture) {
+  switch (fixture->type) {
+  case GRPC_CQ_NEXT:
+    return weir_completion_queue_next(fixture->queue, never(), NULL).type;
+  case GRPC_CQ_PLUCK:
+    return weir_completion_queue_pluck(fixture->queue, fixture, never(), NULL).type;
+  case GRPC_CQ_CALLBACK:
+    return weir_completion_queue_poll(fixture->queue, never(), NULL);
+  }
+  return GRPC_QUEUE_TIMEOUT;
+}
+
 void queue_fixture_fini(struct queue_fixture *fixture) {
-  bool is_for_next = weir__queue_is_for_next(fixture->queue);
-  weir_completion_queue_shutdown(fixture->queue);
-  grpc_event event = is_for_next
-                         ? weir_completion_queue_next(fixture->queue, never(), NULL)
-                         : weir_completion_queue_pluck(fixture->queue, fixture, never(), NULL);
-  assert_int_equal(event.type, GRPC_QUEUE_SHUTDOWN);
+  if (fixture->queue != NULL) {
+    weir_completion_queue_shutdown(fixture->queue);
+    assert_int_equal(drain_to_the_end(fixture), GRPC_QUEUE_SHUTDOWN);
+    weir_completion_queue_destroy(fixture->queue); /* the core aborts if an event is left */
+  }
   grpc_call_unref(fixture->lame);
-  weir_completion_queue_destroy(fixture->queue); /* the core aborts if an event is left */
   assert_int_equal(atomic_load(&fixture->n_outstanding), 0);
 }
 
@@ -136,6 +164,43 @@ void batch_end_at(struct batch *batch, int64_t due_at_ns) {
   weir__queue_wake_for_timer(queue);
 }
 
+/* --- batches of the engine's own --- */
+
+static bool held_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
+  struct held_batch *batch = WEIR__CONTAINER_OF(completion, struct held_batch, held.completion);
+  struct queue_fixture *fixture = batch->fixture;
+  (void)ok;
+  *event_out = (grpc_event){.type = GRPC_OP_COMPLETE, .success = 1, .tag = &fixture->type};
+  for (size_t i = 0; i < batch->n_ends; i++) {
+    batch_end(batch->ends[i]);
+  }
+  weir__queue_let_go(fixture->queue, &batch->held);
+  memset(batch, 0xa5, sizeof *batch);
+  weir__queue_block_give(fixture->queue, batch);
+  atomic_fetch_add(&fixture->n_let_go, 1);
+  return false;
+}
+
+static const struct weir__completion_ops held_ops = {.on_event = held_on_event, .deliver = NULL};
+
+static void held_on_close(struct weir__held *held) {
+  held_post(WEIR__CONTAINER_OF(held, struct held_batch, held));
+}
+
+struct held_batch *held_begin(struct queue_fixture *fixture) {
+  struct held_batch *batch = weir__queue_block_take(fixture->queue);
+  assert_non_null(batch);
+  batch->fixture = fixture;
+  batch->held.completion.ops = &held_ops;
+  batch->held.on_close = held_on_close;
+  assert_int_equal(weir__queue_hold(fixture->queue, &batch->held), WEIR_OK);
+  return batch;
+}
+
+void held_post(struct held_batch *batch) {
+  foreign_post(batch->fixture, &batch->held.completion);
+}
+
 /* --- what is not weir's --- */
 
 void foreign_post(struct queue_fixture *fixture, void *tag) {
@@ -150,6 +215,20 @@ void foreign_post_failed(struct queue_fixture *fixture, void *tag) {
   grpc_channel_watch_connectivity_state(channel, GRPC_CHANNEL_SHUTDOWN, at_once(),
                                         weir_completion_queue_core(fixture->queue), tag);
   grpc_channel_destroy(channel);
+}
+
+void foreign_post_failed_at_once(struct queue_fixture *fixture, void *tag) {
+  post_failed_at_once(weir_completion_queue_core(fixture->queue), tag);
+}
+
+void post_failed_at_once(grpc_completion_queue *core, void *tag) {
+  const struct weir__transport *transport = weir__transport_core();
+  grpc_call *call = transport->bell_create(NULL, core);
+  grpc_op op;
+  memset(&op, 0, sizeof op);
+  op.op = GRPC_OP_SEND_INITIAL_METADATA;
+  assert_int_equal(transport->call_start_batch(NULL, call, &op, 1, tag), GRPC_CALL_OK);
+  grpc_call_unref(call);
 }
 
 /* --- time and chance --- */

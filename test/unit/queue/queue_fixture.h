@@ -14,12 +14,16 @@
 #include "src/queue/queue.h"
 
 struct queue_fixture {
-  weir_completion_queue *queue;
+  weir_completion_queue *queue; /* NULL = the test has ended it */
+  grpc_cq_completion_type type;
+  grpc_completion_queue_functor *shutdown_callback; /* callback queues only */
+  uint32_t n_callback_threads;
   grpc_call *lame; /* its empty batches are the core's events of the tests */
   struct weir_allocator allocator;
   atomic_size_t n_outstanding; /* of the allocator */
   atomic_size_t n_allowed;     /* allocations that still succeed */
   atomic_size_t n_handed_out;  /* batches */
+  atomic_size_t n_let_go;      /* held batches */
 };
 
 /* A batch, in a block of the queue's. */
@@ -31,8 +35,22 @@ struct batch {
   bool success;        /* what a batch that ends without the core says */
 };
 
-/* grpc_init must have been called. `type` is GRPC_CQ_NEXT or GRPC_CQ_PLUCK. */
+/* A batch of the engine's own, in a block of the queue's. */
+struct held_batch {
+  struct queue_fixture *fixture;
+  struct weir__held held;
+  struct batch *ends[4]; /* what it ends when its event has come */
+  size_t n_ends;
+};
+
+/* grpc_init must have been called. A queue for callbacks that is made so has no threads of its
+ * own. */
 void queue_fixture_init(struct queue_fixture *fixture, grpc_cq_completion_type type);
+
+/* The same for callbacks, with threads of its own. */
+void queue_fixture_init_callback(struct queue_fixture *fixture,
+                                 grpc_completion_queue_functor *shutdown_callback,
+                                 uint32_t n_callback_threads);
 
 /* Shuts the queue down, expects that nothing is left in it, and that all memory has been given
  * back. */
@@ -55,11 +73,19 @@ void batch_end(struct batch *batch);
 /* Has the batch's timer, due at `due_at_ns`, end the batch. */
 void batch_end_at(struct batch *batch, int64_t due_at_ns);
 
+/* A batch of the engine's own, which ends when it is posted, or when the queue closes. */
+struct held_batch *held_begin(struct queue_fixture *fixture);
+void held_post(struct held_batch *batch);
+
 /* A foreign event, as of a server's or a raw call. */
 void foreign_post(struct queue_fixture *fixture, void *tag);
 
 /* The same, which says that it failed. */
 void foreign_post_failed(struct queue_fixture *fixture, void *tag);
+
+/* The same, of which the event is there at once. */
+void foreign_post_failed_at_once(struct queue_fixture *fixture, void *tag);
+void post_failed_at_once(grpc_completion_queue *core, void *tag);
 
 gpr_timespec never(void);
 gpr_timespec at_once(void);

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/queue/drain.h"
+
+#include "src/time/clock.h"
+#include "src/time/instant.h"
+
+gpr_timespec weir__queue_fix_span(const weir_completion_queue *queue, gpr_timespec span) {
+  return weir__instant_to_timespec(weir__instant_from_timespec(span, weir__queue_now_ns(queue)));
+}
+
+/* --- timers --- */
+
+static void publish_next_due_locked(weir_completion_queue *queue) {
+  const struct weir__timer *first = weir__timer_heap_first(&queue->guarded.timers);
+  if (first != NULL) {
+    atomic_store(&queue->next_due_at_ns, first->due_at_ns);
+    atomic_fetch_or(&queue->stir, WEIR__QUEUE_TIMER);
+  } else {
+    atomic_fetch_and(&queue->stir, ~WEIR__QUEUE_TIMER);
+    atomic_store(&queue->next_due_at_ns, WEIR_NO_DEADLINE);
+  }
+}
+
+void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *timer) {
+  weir__timer_heap_add(&queue->guarded.timers, timer);
+  publish_next_due_locked(queue);
+  if (weir__timer_heap_first(&queue->guarded.timers) == timer) {
+    /* Who keeps the watch now may wake too late. After next_due_at_ns, so that who is counted in
+     * this epoch has seen it. */
+    uint64_t watch = atomic_load(&queue->watch);
+    while (!atomic_compare_exchange_weak(&queue->watch, &watch,
+                                         (watch / WEIR__QUEUE_EPOCH + 1) * WEIR__QUEUE_EPOCH)) {
+    }
+  }
+}
+
+bool weir__queue_disarm_locked(weir_completion_queue *queue, struct weir__timer *timer) {
+  bool was_armed = weir__timer_heap_remove(&queue->guarded.timers, timer);
+  if (was_armed) {
+    publish_next_due_locked(queue);
+  }
+  return was_armed;
+}
+
+void weir__queue_wake_for_timer(weir_completion_queue *queue) {
+  uint32_t stir = atomic_load(&queue->stir);
+  if ((stir & WEIR__QUEUE_TIMER) == 0 || (stir & ~WEIR__QUEUE_STIRRED) == 0 ||
+      atomic_load(&queue->watch) % WEIR__QUEUE_EPOCH != 0) {
+    return;
+  }
+  if (weir__queue_try_hold(queue)) {
+    weir__queue_wake_one(queue);
+    weir__queue_unhold(queue);
+  }
+}
+
+/* Takes a timer that is due at `now_ns`, or NULL. */
+static struct weir__timer *take_due(weir_completion_queue *queue, int64_t now_ns) {
+  pthread_mutex_lock(&queue->guarded.lock);
+  struct weir__timer *timer = weir__timer_heap_first(&queue->guarded.timers);
+  if (timer != NULL && timer->due_at_ns <= now_ns) {
+    (void)weir__queue_disarm_locked(queue, timer);
+  } else {
+    timer = NULL;
+  }
+  pthread_mutex_unlock(&queue->guarded.lock);
+  return timer;
+}
+
+static void fire_due(weir_completion_queue *queue) {
+  if (atomic_load(&queue->next_due_at_ns) == WEIR_NO_DEADLINE) {
+    return;
+  }
+  int64_t now_ns = weir__queue_now_ns(queue);
+  struct weir__timer *timer = NULL;
+  while (atomic_load(&queue->next_due_at_ns) <= now_ns &&
+         (timer = take_due(queue, now_ns)) != NULL) {
+    timer->on_due(timer, now_ns);
+  }
+}
+
+void weir__queue_fire_all(weir_completion_queue *queue) {
+  struct weir__timer *timer = NULL;
+  while ((timer = take_due(queue, INT64_MAX)) != NULL) {
+    timer->on_due(timer, weir__queue_now_ns(queue));
+  }
+}
+
+/* How long a drainer may sleep: until the application's deadline, or until the next timer if that
+ * is sooner. */
+struct patience {
+  gpr_timespec until;
+  bool for_timer;
+};
+
+static struct patience patience_until(weir_completion_queue *queue, gpr_timespec deadline) {
+  int64_t due_at_ns = atomic_load(&queue->next_due_at_ns);
+  if (due_at_ns == WEIR_NO_DEADLINE ||
+      weir__instant_from_timespec(deadline, weir__queue_now_ns(queue)) <= due_at_ns) {
+    return (struct patience){.until = deadline, .for_timer = false};
+  }
+  return (struct patience){.until = weir__instant_to_timespec(due_at_ns), .for_timer = true};
+}
+
+/* Joins the watch, if there is a timer to wait for, in the epoch of `watch`, which was read before
+ * the wait was measured. True: it counts. */
+static bool watch_join(weir_completion_queue *queue, uint64_t watch) {
+  if (atomic_load(&queue->next_due_at_ns) == WEIR_NO_DEADLINE) {
+    return false;
+  }
+  uint64_t epoch = watch / WEIR__QUEUE_EPOCH;
+  while (watch / WEIR__QUEUE_EPOCH == epoch) {
+    if (atomic_compare_exchange_weak(&queue->watch, &watch, watch + 1)) {
+      return true;
+    }
+  }
+  return false; /* a nearer timer came, and its thread looks for a sleeper */
+}
+
+static void watch_leave(weir_completion_queue *queue, uint64_t joined) {
+  uint64_t watch = atomic_load(&queue->watch);
+  while (watch / WEIR__QUEUE_EPOCH == joined / WEIR__QUEUE_EPOCH) {
+    if (atomic_compare_exchange_weak(&queue->watch, &watch, watch - 1)) {
+      return;
+    }
+  }
+}
+
+/* --- what is ready --- */
+
+static bool take_ready(weir_completion_queue *queue, grpc_event *event_out) {
+  if ((atomic_load(&queue->stir) & WEIR__QUEUE_READY) == 0 || queue->type == GRPC_CQ_PLUCK) {
+    return false;
+  }
+  pthread_mutex_lock(&queue->guarded.lock);
+  struct weir__completion *completion = weir__completion_list_pop(&queue->guarded.ready);
+  bool is_last = queue->guarded.ready.first == NULL;
+  if (is_last) {
+    atomic_fetch_and(&queue->stir, ~WEIR__QUEUE_READY);
+  }
+  pthread_mutex_unlock(&queue->guarded.lock);
+  if (completion == NULL) {
+    return false;
+  }
+  if (!is_last) {
+    weir__queue_wake_one(
+        queue); /* one bell wakes one, who wakes the next; this batch is owed yet */
+  }
+  completion->ops->deliver(completion, event_out);
+  weir__queue_settle(queue);
+  return true;
+}
+
+/* --- what comes --- */
+
+bool weir__queue_on_other_event(weir_completion_queue *queue, grpc_event *event) {
+  if (event->type == GRPC_OP_COMPLETE) {
+    if (event->tag != &queue->bell_tag) {
+      return true;
+    }
+    /* The store comes before the look at what is ready: who finds the bell rung counts on that
+     * look. */
+    atomic_store(&queue->bell_rung, false);
+    return false;
+  }
+  event->tag = NULL; /* the core leaves it unset */
+  return event->type != GRPC_QUEUE_TIMEOUT || (atomic_load(&queue->stir) & WEIR__QUEUE_READY) == 0;
+}
+
+/* --- sleeping --- */
+
+/* Sleeps in the core until an event, or until there is something else to do. */
+static grpc_event sleep_watchfully(weir_completion_queue *queue, gpr_timespec deadline,
+                                   bool *for_timer_out) {
+  *for_timer_out = true;
+  grpc_event event = weir__queue_no_event(GRPC_QUEUE_TIMEOUT);
+  if ((atomic_fetch_add(&queue->stir, 1) & WEIR__QUEUE_READY) == 0) {
+    uint64_t watch = atomic_load(&queue->watch);
+    struct patience patience = patience_until(queue, deadline);
+    bool watching = watch_join(queue, watch);
+    event = queue->transport->queue_next(queue->transport->context, queue->core, patience.until);
+    if (watching) {
+      watch_leave(queue, watch);
+    }
+    *for_timer_out = patience.for_timer;
+  }
+  atomic_fetch_sub(&queue->stir, 1);
+  return event;
+}
+
+bool weir__queue_drain_stirred(weir_completion_queue *queue, gpr_timespec deadline,
+                               grpc_event *event_out) {
+  atomic_fetch_sub(&queue->stir, 1);
+  fire_due(queue);
+  if (take_ready(queue, event_out)) {
+    return true;
+  }
+  bool for_timer = false;
+  *event_out = sleep_watchfully(queue, deadline, &for_timer);
+  if (event_out->type == GRPC_QUEUE_TIMEOUT && for_timer) {
+    return false;
+  }
+  return weir__queue_on_core_event(queue, event_out);
+}
