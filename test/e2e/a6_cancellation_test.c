@@ -63,6 +63,54 @@ static void a_backoff_that_outlasts_the_deadline_is_not_begun(void **state) {
   assert_false(puppet_server_is_called(stage->server));
 }
 
+/* A call in several batches that waits for its second attempt. */
+struct waiting {
+  struct batched_call *call;
+  struct call_batch *message;
+  struct call_batch *status;
+};
+
+static struct waiting start_waiting(struct stage *stage) {
+  stage_open(stage, POLICY_WITH("", "3", LONG_BACKOFF));
+  struct waiting waiting = {.call = stage_call(stage, AMPLE)};
+  struct call_batch *sends = batched_call_start(waiting.call, OPS(SEND_ALL));
+  waiting.message = batched_call_start(waiting.call, OPS(RECV_METADATA, RECV_MESSAGE));
+  waiting.status = batched_call_start(waiting.call, OPS(RECV_STATUS));
+  assert_true(stage_await(stage, sends)); /* or it may be held back with the rest */
+  fail_first(stage);
+  stage_await_backoff(stage, 1);
+  assert_true(waiting.message->tag.is_out && waiting.status->tag.is_out);
+  return waiting;
+}
+
+static void a_cancellation_in_the_backoff_ends_every_batch(void **state) {
+  struct stage *stage = *state;
+  struct waiting waiting = start_waiting(stage);
+  weir_call_cancel_with_status(waiting.call->call, GRPC_STATUS_FAILED_PRECONDITION, "x", NULL);
+
+  assert_false(stage_await(stage, waiting.message));
+  assert_true(stage_await(stage, waiting.status));
+  assert_status(waiting.call, GRPC_STATUS_FAILED_PRECONDITION, "x");
+  assert_report(waiting.call, 1, WEIR_REASON_CANCELLED);
+  assert_false(puppet_server_is_called(stage->server));
+}
+
+static void a_shutdown_in_the_backoff_ends_every_batch_with_the_last_status(void **state) {
+  struct stage *stage = *state;
+  struct waiting waiting = start_waiting(stage);
+  stage_close_server(stage); /* its tags would keep the queue open */
+  weir_channel_destroy(stage->channel);
+  stage->channel = NULL;
+  weir_completion_queue_shutdown(stage->queue);
+
+  assert_true(stage_await(stage, waiting.message));
+  assert_true(batch_received(waiting.message, NULL));
+  assert_true(stage_await(stage, waiting.status));
+  assert_status(waiting.call, GRPC_STATUS_ABORTED, "xyz");
+  assert_report(waiting.call, 1, WEIR_REASON_SHUTDOWN);
+  assert_null(next_tag(stage->queue));
+}
+
 /* --- in a later attempt --- */
 
 static struct puppet_call *accept_second(struct stage *stage) {
@@ -161,6 +209,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       STAGED(a_cancellation_does_not_wait_for_the_backoff),
       STAGED(a_backoff_that_outlasts_the_deadline_is_not_begun),
+      STAGED(a_cancellation_in_the_backoff_ends_every_batch),
+      STAGED(a_shutdown_in_the_backoff_ends_every_batch_with_the_last_status),
       STAGED(a_cancellation_reaches_the_attempt_that_is_under_way),
       STAGED(the_deadline_ends_the_attempt_that_is_under_way),
       STAGED(a_call_let_go_as_it_starts_gives_all_its_tags_back),
