@@ -225,16 +225,25 @@ static void echo_or_wait(void *context, const struct weir__test_served *served,
   }
 }
 
-static int open_world(void **state) {
+static int open_world(void **state, const char *policy) {
   static struct world world;
   (void)start_core(state);
   world.method = METHOD;
   world.server = weir__test_server_new(echo_or_wait, NULL, 0);
   int port = weir__test_server_port(world.server);
   world.core = weir__bare_channel_create(port, WEIR__CORE_RETRIES_OFF, NULL);
-  world.ours = channel_to(port, POLICY_PLAIN);
+  world.ours = channel_to(port, policy);
   *state = &world;
   return 0;
+}
+
+static int open_plain_world(void **state) {
+  return open_world(state, POLICY_PLAIN);
+}
+
+/* What is sent is kept, and sent again by the engine. */
+static int open_retrying_world(void **state) {
+  return open_world(state, POLICY_RETRY);
 }
 
 static int close_world(void **state) {
@@ -252,8 +261,8 @@ enum before { AT_ONCE, AFTER_ITS_TAG };
 struct row {
   const char *why;
   struct batch_spec first; /* a correct one; empty = none */
-  enum before when;
   struct batch_spec second;
+  enum before when;
   grpc_call_error error; /* what the core is known to say */
 };
 
@@ -286,83 +295,83 @@ struct row {
 /* What is first in a batch, or under way, is what stays under way for certain: the server says
  * nothing before it has the message, and the core nothing before the metadata. */
 static const struct row rows[] = {
-    {"a server's status", NOTHING, AT_ONCE, OPS(OP(SERVERS_STATUS)), SERVERS_ONLY},
-    {"a server's close", NOTHING, AT_ONCE, OPS(OP(SERVERS_CLOSE)), SERVERS_ONLY},
-    {"a server's, flagged", NOTHING, AT_ONCE, OPS(FLAGGED(SERVERS_CLOSE, 1)), BAD_FLAGS},
-    {"a server's behind good ones", NOTHING, AT_ONCE,
-     OPS(OP(METADATA), OP(MESSAGE), OP(SERVERS_STATUS)), SERVERS_ONLY},
-    {"metadata twice", NOTHING, AT_ONCE, OPS(OP(METADATA), OP(METADATA)), TOO_MANY},
-    {"a message twice", NOTHING, AT_ONCE, OPS(OP(METADATA), OP(MESSAGE), OP(MESSAGE)), TOO_MANY},
-    {"a status twice", NOTHING, AT_ONCE, OPS(OP(GET_STATUS), OP(GET_STATUS)), TOO_MANY},
-    {"twice goes before all", NOTHING, AT_ONCE,
-     OPS(RESERVED(METADATA), NO_MESSAGE, OP(CLOSE), OP(CLOSE)), TOO_MANY},
-    {"reserved", NOTHING, AT_ONCE, OPS(RESERVED(GET_STATUS)), FAILED},
-    {"reserved and flags", NOTHING, AT_ONCE, OPS({.type = MESSAGE, .flags = ~0u, .reserved = true}),
+    {"a server's status", NOTHING, OPS(OP(SERVERS_STATUS)), AT_ONCE, SERVERS_ONLY},
+    {"a server's close", NOTHING, OPS(OP(SERVERS_CLOSE)), AT_ONCE, SERVERS_ONLY},
+    {"a server's, flagged", NOTHING, OPS(FLAGGED(SERVERS_CLOSE, 1)), AT_ONCE, BAD_FLAGS},
+    {"a server's behind good ones", NOTHING, OPS(OP(METADATA), OP(MESSAGE), OP(SERVERS_STATUS)),
+     AT_ONCE, SERVERS_ONLY},
+    {"metadata twice", NOTHING, OPS(OP(METADATA), OP(METADATA)), AT_ONCE, TOO_MANY},
+    {"a message twice", NOTHING, OPS(OP(METADATA), OP(MESSAGE), OP(MESSAGE)), AT_ONCE, TOO_MANY},
+    {"a status twice", NOTHING, OPS(OP(GET_STATUS), OP(GET_STATUS)), AT_ONCE, TOO_MANY},
+    {"twice goes before all", NOTHING, OPS(RESERVED(METADATA), NO_MESSAGE, OP(CLOSE), OP(CLOSE)),
+     AT_ONCE, TOO_MANY},
+    {"reserved", NOTHING, OPS(RESERVED(GET_STATUS)), AT_ONCE, FAILED},
+    {"reserved and flags", NOTHING, OPS({.type = MESSAGE, .flags = ~0u, .reserved = true}), AT_ONCE,
      FAILED},
-    {"no message", NOTHING, AT_ONCE, OPS(OP(METADATA), NO_MESSAGE), BAD_MESSAGE},
-    {"no message, flagged", NOTHING, AT_ONCE,
-     OPS({.type = MESSAGE, .flags = 8, .no_message = true}), BAD_FLAGS},
-    {"flags of metadata", NOTHING, AT_ONCE, OPS(FLAGGED(METADATA, 1)), BAD_FLAGS},
-    {"flags of a message", NOTHING, AT_ONCE, OPS(OP(METADATA), FLAGGED(MESSAGE, 16)), BAD_FLAGS},
-    {"flags of a close", NOTHING, AT_ONCE, OPS(FLAGGED(CLOSE, 1)), BAD_FLAGS},
-    {"flags of received metadata", NOTHING, AT_ONCE, OPS(FLAGGED(GET_METADATA, 4)), BAD_FLAGS},
-    {"flags of a received message", NOTHING, AT_ONCE, OPS(FLAGGED(GET_MESSAGE, 2)), BAD_FLAGS},
-    {"flags of a status", NOTHING, AT_ONCE, OPS(FLAGGED(GET_STATUS, 1)), BAD_FLAGS},
-    {"the first fault of two", NOTHING, AT_ONCE, OPS(NO_MESSAGE, FLAGGED(METADATA, 1)),
+    {"no message", NOTHING, OPS(OP(METADATA), NO_MESSAGE), AT_ONCE, BAD_MESSAGE},
+    {"no message, flagged", NOTHING, OPS({.type = MESSAGE, .flags = 8, .no_message = true}),
+     AT_ONCE, BAD_FLAGS},
+    {"flags of metadata", NOTHING, OPS(FLAGGED(METADATA, 1)), AT_ONCE, BAD_FLAGS},
+    {"flags of a message", NOTHING, OPS(OP(METADATA), FLAGGED(MESSAGE, 16)), AT_ONCE, BAD_FLAGS},
+    {"flags of a close", NOTHING, OPS(FLAGGED(CLOSE, 1)), AT_ONCE, BAD_FLAGS},
+    {"flags of received metadata", NOTHING, OPS(FLAGGED(GET_METADATA, 4)), AT_ONCE, BAD_FLAGS},
+    {"flags of a received message", NOTHING, OPS(FLAGGED(GET_MESSAGE, 2)), AT_ONCE, BAD_FLAGS},
+    {"flags of a status", NOTHING, OPS(FLAGGED(GET_STATUS, 1)), AT_ONCE, BAD_FLAGS},
+    {"the first fault of two", NOTHING, OPS(NO_MESSAGE, FLAGGED(METADATA, 1)), AT_ONCE,
      BAD_MESSAGE},
-    {"and in the other order", NOTHING, AT_ONCE, OPS(FLAGGED(METADATA, 1), NO_MESSAGE), BAD_FLAGS},
-    {"all that metadata may have", NOTHING, AT_ONCE,
-     OPS(FLAGGED(METADATA, GRPC_INITIAL_METADATA_USED_MASK)), OK},
-    {"all that a message may have", NOTHING, AT_ONCE, OPS(FLAGGED(MESSAGE, GRPC_WRITE_USED_MASK)),
+    {"and in the other order", NOTHING, OPS(FLAGGED(METADATA, 1), NO_MESSAGE), AT_ONCE, BAD_FLAGS},
+    {"all that metadata may have", NOTHING, OPS(FLAGGED(METADATA, GRPC_INITIAL_METADATA_USED_MASK)),
+     AT_ONCE, OK},
+    {"all that a message may have", NOTHING, OPS(FLAGGED(MESSAGE, GRPC_WRITE_USED_MASK)), AT_ONCE,
      OK},
 
-    {"a pseudo-header", NOTHING, AT_ONCE, OPS(PAIR(":path", "/other")), BAD_METADATA},
-    {"an empty key", NOTHING, AT_ONCE, OPS(PAIR("", "v")), BAD_METADATA},
-    {"a capital", NOTHING, AT_ONCE, OPS(PAIR("Key", "v")), BAD_METADATA},
-    {"a space in a key", NOTHING, AT_ONCE, OPS(PAIR("a b", "v")), BAD_METADATA},
-    {"a NUL in a key", NOTHING, AT_ONCE, OPS(PAIR("a\0b", "v")), BAD_METADATA},
-    {"a line end in a value", NOTHING, AT_ONCE, OPS(PAIR("key", "a\r\nb: c")), BAD_METADATA},
-    {"a byte above ASCII in a value", NOTHING, AT_ONCE, OPS(PAIR("key", "\xc3\xa9")), BAD_METADATA},
-    {"more entries than can be counted", NOTHING, AT_ONCE,
+    {"a pseudo-header", NOTHING, OPS(PAIR(":path", "/other")), AT_ONCE, BAD_METADATA},
+    {"an empty key", NOTHING, OPS(PAIR("", "v")), AT_ONCE, BAD_METADATA},
+    {"a capital", NOTHING, OPS(PAIR("Key", "v")), AT_ONCE, BAD_METADATA},
+    {"a space in a key", NOTHING, OPS(PAIR("a b", "v")), AT_ONCE, BAD_METADATA},
+    {"a NUL in a key", NOTHING, OPS(PAIR("a\0b", "v")), AT_ONCE, BAD_METADATA},
+    {"a line end in a value", NOTHING, OPS(PAIR("key", "a\r\nb: c")), AT_ONCE, BAD_METADATA},
+    {"a byte above ASCII in a value", NOTHING, OPS(PAIR("key", "\xc3\xa9")), AT_ONCE, BAD_METADATA},
+    {"more entries than can be counted", NOTHING,
      OPS({.type = METADATA,
           .key = BYTES("key"),
           .value = BYTES("v"),
           .count = (size_t)INT32_MAX + 1}),
-     BAD_METADATA},
-    {"any byte in a binary value", NOTHING, AT_ONCE, OPS(PAIR("key-bin", "\0\r\n\xff")), OK},
-    {"a key of gRPC's", NOTHING, AT_ONCE, OPS(PAIR("grpc-foo", "v")), OK},
-    {"a timeout of the application's", NOTHING, AT_ONCE, OPS(PAIR("grpc-timeout", "x")), OK},
-    {"te", NOTHING, AT_ONCE, OPS(PAIR("te", "x")), OK},
-    {"content-length", NOTHING, AT_ONCE, OPS(PAIR("content-length", "3")), OK},
-    {"user-agent", NOTHING, AT_ONCE, OPS(PAIR("user-agent", "x")), OK},
+     AT_ONCE, BAD_METADATA},
+    {"any byte in a binary value", NOTHING, OPS(PAIR("key-bin", "\0\r\n\xff")), AT_ONCE, OK},
+    {"a key of gRPC's", NOTHING, OPS(PAIR("grpc-foo", "v")), AT_ONCE, OK},
+    {"a timeout of the application's", NOTHING, OPS(PAIR("grpc-timeout", "x")), AT_ONCE, OK},
+    {"te", NOTHING, OPS(PAIR("te", "x")), AT_ONCE, OK},
+    {"content-length", NOTHING, OPS(PAIR("content-length", "3")), AT_ONCE, OK},
+    {"user-agent", NOTHING, OPS(PAIR("user-agent", "x")), AT_ONCE, OK},
 
-    {"metadata again", OPS(OP(METADATA)), AFTER_ITS_TAG, OPS(OP(METADATA)), TOO_MANY},
-    {"metadata again, illegal", OPS(OP(METADATA)), AFTER_ITS_TAG, OPS(PAIR("KEY", "v")), TOO_MANY},
-    {"metadata again, flagged", OPS(OP(METADATA)), AFTER_ITS_TAG, OPS(FLAGGED(METADATA, 1)),
+    {"metadata again", OPS(OP(METADATA)), OPS(OP(METADATA)), AFTER_ITS_TAG, TOO_MANY},
+    {"metadata again, illegal", OPS(OP(METADATA)), OPS(PAIR("KEY", "v")), AFTER_ITS_TAG, TOO_MANY},
+    {"metadata again, flagged", OPS(OP(METADATA)), OPS(FLAGGED(METADATA, 1)), AFTER_ITS_TAG,
      BAD_FLAGS},
-    {"metadata again, behind another", OPS(OP(METADATA)), AFTER_ITS_TAG,
-     OPS(OP(GET_MESSAGE), OP(METADATA)), TOO_MANY},
-    {"received metadata again", OPS(OP(GET_METADATA), OP(METADATA)), AT_ONCE,
-     OPS(OP(GET_MESSAGE), OP(GET_METADATA)), TOO_MANY},
-    {"a status again", OPS(OP(METADATA), OP(GET_STATUS)), AT_ONCE, OPS(OP(GET_STATUS)), TOO_MANY},
-    {"a close again", OPS(OP(GET_METADATA), OP(CLOSE)), AT_ONCE, OPS(OP(CLOSE)), TOO_MANY},
-    {"a message while one is received", OPS(OP(METADATA), OP(GET_MESSAGE)), AT_ONCE,
-     OPS(OP(GET_MESSAGE)), TOO_MANY},
-    {"a message while one is sent", OPS(OP(MESSAGE)), AT_ONCE, OPS(OP(GET_METADATA), OP(MESSAGE)),
+    {"metadata again, behind another", OPS(OP(METADATA)), OPS(OP(GET_MESSAGE), OP(METADATA)),
+     AFTER_ITS_TAG, TOO_MANY},
+    {"received metadata again", OPS(OP(GET_METADATA), OP(METADATA)),
+     OPS(OP(GET_MESSAGE), OP(GET_METADATA)), AT_ONCE, TOO_MANY},
+    {"a status again", OPS(OP(METADATA), OP(GET_STATUS)), OPS(OP(GET_STATUS)), AT_ONCE, TOO_MANY},
+    {"a close again", OPS(OP(GET_METADATA), OP(CLOSE)), OPS(OP(CLOSE)), AT_ONCE, TOO_MANY},
+    {"a message while one is received", OPS(OP(METADATA), OP(GET_MESSAGE)), OPS(OP(GET_MESSAGE)),
+     AT_ONCE, TOO_MANY},
+    {"a message while one is sent", OPS(OP(MESSAGE)), OPS(OP(GET_METADATA), OP(MESSAGE)), AT_ONCE,
      TOO_MANY},
-    {"none while one is sent", OPS(OP(MESSAGE)), AT_ONCE, OPS(OP(GET_METADATA), NO_MESSAGE),
+    {"none while one is sent", OPS(OP(MESSAGE)), OPS(OP(GET_METADATA), NO_MESSAGE), AT_ONCE,
      BAD_MESSAGE},
-    {"the same slot", OPS(OP(GET_MESSAGE), OP(CLOSE)), AT_ONCE, OPS(OP(GET_MESSAGE)), TOO_MANY},
-    {"the same slot before flags", OPS(OP(MESSAGE)), AT_ONCE, OPS(FLAGGED(MESSAGE, ~0u)), TOO_MANY},
-    {"the same slot before what is reserved", OPS(OP(MESSAGE)), AT_ONCE, OPS(RESERVED(MESSAGE)),
+    {"the same slot", OPS(OP(GET_MESSAGE), OP(CLOSE)), OPS(OP(GET_MESSAGE)), AT_ONCE, TOO_MANY},
+    {"the same slot before flags", OPS(OP(MESSAGE)), OPS(FLAGGED(MESSAGE, ~0u)), AT_ONCE, TOO_MANY},
+    {"the same slot before what is reserved", OPS(OP(MESSAGE)), OPS(RESERVED(MESSAGE)), AT_ONCE,
      TOO_MANY},
-    {"a server's in the slot of a close", OPS(OP(CLOSE)), AT_ONCE, OPS(OP(SERVERS_STATUS)),
+    {"a server's in the slot of a close", OPS(OP(CLOSE)), OPS(OP(SERVERS_STATUS)), AT_ONCE,
      TOO_MANY},
-    {"a server's in the slot of a status", OPS(OP(GET_STATUS)), AT_ONCE, OPS(OP(SERVERS_CLOSE)),
+    {"a server's in the slot of a status", OPS(OP(GET_STATUS)), OPS(OP(SERVERS_CLOSE)), AT_ONCE,
      TOO_MANY},
-    {"another slot", OPS(OP(GET_STATUS)), AT_ONCE, OPS(FLAGGED(GET_METADATA, 1)), BAD_FLAGS},
-    {"flags behind good ones", OPS(OP(METADATA)), AT_ONCE,
-     OPS(OP(MESSAGE), OP(CLOSE), FLAGGED(GET_STATUS, 2)), BAD_FLAGS},
+    {"another slot", OPS(OP(GET_STATUS)), OPS(FLAGGED(GET_METADATA, 1)), AT_ONCE, BAD_FLAGS},
+    {"flags behind good ones", OPS(OP(METADATA)),
+     OPS(OP(MESSAGE), OP(CLOSE), FLAGGED(GET_STATUS, 2)), AT_ONCE, BAD_FLAGS},
 };
 
 static unsigned types_of(const struct batch_spec *spec) {
@@ -596,5 +605,7 @@ int main(void) {
       cmocka_unit_test(nothing_may_be_passed_as_reserved),
       cmocka_unit_test(the_cores_own_refusal_spoils_the_call_and_eats_the_message),
   };
-  return cmocka_run_group_tests_name("batch validation", tests, open_world, close_world);
+  return cmocka_run_group_tests_name("batch validation", tests, open_plain_world, close_world) +
+         cmocka_run_group_tests_name("batch validation of calls that may be retried", tests,
+                                     open_retrying_world, close_world);
 }
