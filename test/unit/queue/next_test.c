@@ -272,6 +272,7 @@ struct stillness {
   struct weir_clock clock;
   struct weir__transport transport;
   int64_t now_ns;
+  bool shut_down;
   size_t n_waits;
   int64_t waits_until_ns[MAX_WAITS];
 };
@@ -286,6 +287,9 @@ static grpc_event stillness_next(void *context, grpc_completion_queue *queue,
   (void)queue;
   struct stillness *stillness = context;
   assert_int_equal(deadline.clock_type, GPR_CLOCK_MONOTONIC);
+  if (stillness->shut_down) {
+    return (grpc_event){.type = GRPC_QUEUE_SHUTDOWN, .success = 0, .tag = NULL};
+  }
   int64_t until_ns = deadline.tv_sec * 1000000000 + deadline.tv_nsec;
   assert_true(stillness->n_waits < MAX_WAITS);
   stillness->waits_until_ns[stillness->n_waits++] = until_ns;
@@ -301,7 +305,13 @@ static grpc_completion_queue *stillness_create(void *context, grpc_cq_polling_ty
   return NULL;
 }
 
-static void stillness_end(void *context, grpc_completion_queue *queue) {
+static void stillness_shutdown(void *context, grpc_completion_queue *queue) {
+  struct stillness *stillness = context;
+  (void)queue;
+  stillness->shut_down = true;
+}
+
+static void stillness_destroy(void *context, grpc_completion_queue *queue) {
   (void)context;
   (void)queue;
 }
@@ -314,8 +324,8 @@ static weir_completion_queue *stillness_init(struct stillness *stillness) {
   stillness->transport.context = stillness;
   stillness->transport.queue_create = stillness_create;
   stillness->transport.queue_next = stillness_next;
-  stillness->transport.queue_shutdown = stillness_end;
-  stillness->transport.queue_destroy = stillness_end;
+  stillness->transport.queue_shutdown = stillness_shutdown;
+  stillness->transport.queue_destroy = stillness_destroy;
   return weir__queue_new(&(struct weir__queue_options){.allocator = NULL,
                                                        .clock = &stillness->clock,
                                                        .transport = &stillness->transport,
