@@ -124,11 +124,7 @@ void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int6
   call->ended_here = true;
 }
 
-void weir__call_release(weir_call *call) {
-  /* acq_rel: all that was done with the call comes before its end */
-  if (atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_acq_rel) != 1) {
-    return;
-  }
+void weir__call_end_of_life(weir_call *call) {
   if (call->n_admitted > 0) {
     /* A stream whose status nobody asked for: it ends here for the layers. */
     struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));

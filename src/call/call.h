@@ -107,7 +107,7 @@ struct weir_call {
   struct weir__outputs outputs;
   union {
     struct weir__request request; /* of a call in one batch */
-    struct weir__stream *stream;  /* of one in several; NULL = it is not replayed */
+    struct weir__stream *stream;  /* of one in several */
   };
   struct weir__attempt attempt;
   struct weir__timer backoff;
@@ -178,8 +178,16 @@ void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns);
 /* Frees what was kept to be sent again. */
 void weir__call_drop_request(weir_call *call);
 
+/* The last share of the call is gone. */
+void weir__call_end_of_life(weir_call *call);
+
 /* Gives back a share that is not the application's; the last one frees the call. */
-void weir__call_release(weir_call *call);
+static inline void weir__call_release(weir_call *call) {
+  /* acq_rel: all that was done with the call comes before its end */
+  if (atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_acq_rel) == 1) {
+    weir__call_end_of_life(call);
+  }
+}
 
 /* Makes an end of this process's own the call's outcome. */
 void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int64_t now_ns);

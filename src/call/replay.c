@@ -72,6 +72,23 @@ static bool make_room(struct weir__replay *replay, const struct weir_allocator *
   return true;
 }
 
+/* A reference, or a copy where there is nothing to refer to: the slice stands for memory that the
+ * application may use again once the message's tag has come back. */
+static grpc_slice keep_slice(grpc_slice slice) {
+  const struct grpc_slice_refcount *unowned = grpc_slice_from_static_buffer("", 0).refcount;
+  return slice.refcount == unowned ? grpc_slice_copy(slice) : grpc_slice_ref(slice);
+}
+
+static grpc_byte_buffer *keep_buffer(const grpc_byte_buffer *message) {
+  const grpc_slice_buffer *slices = &message->data.raw.slice_buffer;
+  grpc_byte_buffer *kept =
+      grpc_raw_compressed_byte_buffer_create(NULL, 0, message->data.raw.compression);
+  for (size_t i = 0; i < slices->count; i++) {
+    grpc_slice_buffer_add(&kept->data.raw.slice_buffer, keep_slice(slices->slices[i]));
+  }
+  return kept;
+}
+
 static bool keep_message(struct weir__replay *replay, const grpc_op *op,
                          const struct weir_allocator *allocator) {
   if (!make_room(replay, allocator)) {
@@ -79,7 +96,7 @@ static bool keep_message(struct weir__replay *replay, const grpc_op *op,
   }
   grpc_byte_buffer *message = op->data.send_message.send_message;
   replay->messages[replay->n_messages++] = (struct weir__replay_message){
-      .buffer = grpc_byte_buffer_copy(message),
+      .buffer = keep_buffer(message),
       .flags = op->flags,
   };
   replay->n_bytes += grpc_byte_buffer_length(message);

@@ -2,7 +2,7 @@
  * commits.
  *
  * The application's memory is its own again once a tag has come back, so metadata is copied;
- * messages are kept by references to their slices (no bytes).
+ * messages are kept by references to their slices (no bytes), but for slices that hold nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_REPLAY_H

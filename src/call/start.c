@@ -130,8 +130,10 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
                        &call->environment->replay_budget, call->environment->allocator);
     call->plan.replayable = call->request.kept;
   } else {
-    weir__stream_open(call);
-    call->plan.replayable = call->stream != NULL;
+    if (!weir__stream_open(call)) {
+      return GRPC_CALL_ERROR;
+    }
+    call->plan.replayable = call->environment->signals_trusted;
   }
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
@@ -145,9 +147,7 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   weir__call_begin_attempt(call, event->now_ns);
   /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's
    * call. */
-  bool direct = !one_batch && call->stream == NULL;
-  unsigned state = atomic_fetch_or_explicit(
-      &call->state, WEIR__CALL_STARTED | (direct ? WEIR__CALL_DIRECT : 0), memory_order_acq_rel);
+  unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_acq_rel);
   grpc_call *core = call->attempt.core;
   if ((state & WEIR__CALL_CANCELLED) != 0) {
     weir__call_cancel_core(call, core);

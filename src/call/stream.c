@@ -20,12 +20,15 @@ static void own_on_close(struct weir__held *held);
 
 /* --- life --- */
 
-void weir__stream_open(weir_call *call) {
-  struct weir__stream *stream =
-      call->environment->signals_trusted ? weir__queue_block_take(call->queue) : NULL;
+bool weir__stream_open(weir_call *call) {
+  struct weir__stream *stream = weir__queue_block_take(call->queue);
   call->stream = stream;
   if (stream == NULL) {
-    return;
+    return false;
+  }
+  if (!call->environment->signals_trusted) {
+    stream->guarded.overflowed = true; /* nothing is kept: each failure counts as committed */
+    stream->guarded.committed = true;
   }
   stream->call = call;
   for (unsigned number = 0; number < WEIR__N_OWN_BATCHES; number++) {
@@ -34,6 +37,7 @@ void weir__stream_open(weir_call *call) {
     stream->own[number].on_close = own_on_close;
   }
   pthread_mutex_init(&stream->guarded.lock, NULL);
+  return true;
 }
 
 void weir__stream_release(weir_call *call) {

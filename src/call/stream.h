@@ -75,9 +75,9 @@ _Static_assert(sizeof(struct weir__stream) <= WEIR__QUEUE_BLOCK_BYTES, "it fits 
 
 extern const struct weir__completion_ops weir__stream_ops;
 
-/* Gives a call that is being started what it needs to be replayed. Without memory, or where the
- * core's signals can't be trusted, it gets none and counts as committed. */
-void weir__stream_open(weir_call *call);
+/* Makes what a call that is being started needs to be one in several batches. False: there is no
+ * memory. Where the core's signals can't be trusted it counts as committed. */
+bool weir__stream_open(weir_call *call);
 
 /* Frees it; nothing is under way. */
 void weir__stream_release(weir_call *call);
