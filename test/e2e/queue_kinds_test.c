@@ -47,13 +47,13 @@ struct note {
   void (*then)(struct note *note);       /* NULL = nothing more */
   void *context;                         /* of `then` */
   atomic_uint n_runs;
-  int success;
+  atomic_int success; /* of the last run; a foreign one's order with the next is the core's */
   sem_t ran;
 };
 
 static void note_run(grpc_completion_queue_functor *functor, int success) {
   struct note *note = (struct note *)(void *)functor;
-  note->success = success;
+  atomic_store(&note->success, success);
   if (note->then != NULL) {
     note->then(note);
   }
@@ -147,6 +147,7 @@ static void fail_first_attempts(void *context, const struct weir__test_served *s
 /* A server of the core's own, on a queue of weir's that its clients' calls are on too. It serves
  * one call at a time; every other one fails. */
 struct shared_server {
+  pthread_mutex_t lock; /* the core orders the steps, which TSan does not see */
   grpc_server *core;
   weir_completion_queue *queue;
   int port;
@@ -198,6 +199,7 @@ static void shared_server_next(struct shared_server *server) {
 
 static void shared_server_open(struct shared_server *server, weir_completion_queue *queue) {
   memset(server, 0, sizeof *server);
+  pthread_mutex_init(&server->lock, NULL);
   server->queue = queue;
   server->core = grpc_server_create(NULL, NULL);
   grpc_server_register_completion_queue(server->core, weir_completion_queue_core(queue), NULL);
@@ -373,13 +375,19 @@ static void a_parents_cancellation_reaches_a_backoff_on_queues_of_each_kind(void
 /* --- callbacks --- */
 
 static void on_arrived(struct note *note) {
-  if (note->success != 0) {
-    shared_server_answer(note->context);
+  struct shared_server *server = note->context;
+  pthread_mutex_lock(&server->lock);
+  if (atomic_load(&note->success) != 0) {
+    shared_server_answer(server);
   }
+  pthread_mutex_unlock(&server->lock);
 }
 
 static void on_answered(struct note *note) {
-  shared_server_next(note->context);
+  struct shared_server *server = note->context;
+  pthread_mutex_lock(&server->lock);
+  shared_server_next(server);
+  pthread_mutex_unlock(&server->lock);
 }
 
 static void a_server_and_its_clients_share_a_queue_for_callbacks(void **state) {
@@ -416,7 +424,7 @@ static void a_server_and_its_clients_share_a_queue_for_callbacks(void **state) {
   weir_completion_queue_shutdown(queue);
   note_wait(&end);
   assert_int_equal(atomic_load(&server.arrived.n_runs), 2 * CALLS_A_THREAD + 1);
-  assert_int_equal(server.arrived.success, 0); /* the last: nobody called */
+  assert_int_equal(atomic_load(&server.arrived.success), 0); /* the last: nobody called */
   shared_server_forget(&server);
   weir_completion_queue_destroy(queue);
   grpc_server_destroy(server.core);
