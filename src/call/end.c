@@ -215,7 +215,8 @@ bool weir__call_hand_out(weir_call *call, uint8_t op_types, bool core_ok) {
     move_metadata(&call->attempt.initial_metadata, call->outputs.initial_metadata);
   }
   if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0) {
-    if (scrubbed && call->attempt.message != NULL) {
+    bool failed = !core_ok && (op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) == 0;
+    if ((scrubbed || failed) && call->attempt.message != NULL) {
       grpc_byte_buffer_destroy(call->attempt.message);
       call->attempt.message = NULL;
     }

@@ -163,6 +163,7 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   weir__stack_release(&call->environment->stack, call->layer_states, event, call->n_admitted);
   memset(call->layer_states, 0, call->environment->stack.states_bytes);
   call->n_admitted = 0;
+  call->n_unsettled = 0;
   weir__call_drop_request(call);
   memset(&call->request, 0, sizeof call->request); /* whose shape is not known any more */
   weir__call_init_plan(call, deadline_at_ns);

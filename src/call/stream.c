@@ -138,13 +138,13 @@ static bool in_slot(uint8_t slots, uint8_t slot) {
 /* Whether the pending batch in `slot` is over. */
 static bool is_done_locked(const struct weir__stream *stream, uint8_t slot) {
   return in_slot(stream->guarded.pending, slot) &&
-         (stream->call->completions[slot].op_types & stream->guarded.undone) == 0;
+         (stream->call->completions[slot].op_types & stream->guarded.marks.undone) == 0;
 }
 
 static bool has_failed_locked(const struct weir__stream *stream, uint8_t slot) {
   uint8_t op_types = stream->call->completions[slot].op_types;
   bool has_status = (op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
-  return !has_status && (op_types & stream->guarded.failed) != 0;
+  return !has_status && (op_types & stream->guarded.marks.failed) != 0;
 }
 
 static void hand_out_locked(struct weir__stream *stream, uint8_t slot, struct step *step) {
@@ -189,7 +189,8 @@ static bool all_pending_are_passed_locked(const struct weir__stream *stream) {
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
     const struct weir__completion *completion = &stream->call->completions[slot];
     if (in_slot(stream->guarded.pending, slot) &&
-        (completion->op_types & stream->guarded.undone & ~completion->core_op_types) != 0) {
+        ((completion->op_types & stream->guarded.marks.undone & ~completion->core_op_types) != 0 ||
+         (completion->op_types & stream->guarded.marks.failed) != 0)) {
       return false;
     }
   }
@@ -204,8 +205,9 @@ static void pass_straight_locked(struct weir__stream *stream) {
   drop_replay_locked(stream);
   stream->call->plan.replayable = !stream->guarded.overflowed;
   const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
-  if (stream->guarded.n_own == 0 && stream->guarded.unclaimed == 0 && !stream->guarded.ended_here &&
-      (stream->guarded.asked & headers) != 0 && all_pending_are_passed_locked(stream)) {
+  if (stream->guarded.n_own == 0 && stream->guarded.marks.unclaimed == 0 &&
+      !stream->guarded.ended_here && (stream->guarded.marks.asked & headers) != 0 &&
+      all_pending_are_passed_locked(stream)) {
     /* release: what was done here so far, for who comes without the lock */
     atomic_fetch_or_explicit(&stream->call->state, WEIR__CALL_DIRECT, memory_order_release);
   }
@@ -214,7 +216,7 @@ static void pass_straight_locked(struct weir__stream *stream) {
 static void advance_committed_locked(struct weir__stream *stream, struct step *step) {
   const uint8_t status = WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT);
   bool ended = stream->guarded.phase == WEIR__STREAM_ENDED;
-  if (!ended && !stream->guarded.ending && (stream->guarded.came & status) != 0) {
+  if (!ended && !stream->guarded.ending && (stream->guarded.marks.came & status) != 0) {
     stream->guarded.ending = true;
     stream->call->plan.replayable = !stream->guarded.overflowed;
     step->end = true;
@@ -241,7 +243,7 @@ static void advance_failed_locked(struct weir__stream *stream, struct step *step
 /* Without its headers the core hands out nothing of a call, not even its status, and not even when
  * it is cancelled. */
 static void ask_for_headers_locked(struct weir__stream *stream) {
-  if ((stream->guarded.asked &
+  if ((stream->guarded.marks.asked &
        (WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))) != 0) {
     weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
   }
@@ -250,7 +252,8 @@ static void ask_for_headers_locked(struct weir__stream *stream) {
 /* Looks at where the attempt is, and says what follows. */
 static struct step advance_locked(struct weir__stream *stream) {
   struct step step = {.handed = 0, .judge = false, .end = false};
-  bool status_came = (stream->guarded.came & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
+  bool status_came =
+      (stream->guarded.marks.came & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
   if (stream->guarded.phase == WEIR__STREAM_BETWEEN) {
     return step;
   }
@@ -260,13 +263,17 @@ static struct step advance_locked(struct weir__stream *stream) {
   if (status_came && stream->call->attempt.status == GRPC_STATUS_OK) {
     stream->guarded.committed = true;
   }
-  if (stream->guarded.committed || stream->guarded.phase == WEIR__STREAM_ENDED) {
+  if ((stream->guarded.committed && !stream->guarded.broken) ||
+      stream->guarded.phase == WEIR__STREAM_ENDED) {
     advance_committed_locked(stream, &step);
   } else if (status_came || stream->guarded.broken) {
     advance_failed_locked(stream, &step);
   } else if (hand_out_sent_locked(stream, &step)) {
     /* Nothing more comes of this attempt but its status, unless headers do. */
     weir__stream_ask_locked(stream, GRPC_OP_RECV_STATUS_ON_CLIENT);
+    if (stream->guarded.broken) {
+      advance_failed_locked(stream, &step); /* nothing else may be under way */
+    }
   }
   if (stream->guarded.phase != WEIR__STREAM_BETWEEN && !stream->guarded.ended_here) {
     ask_for_headers_locked(stream);
@@ -287,10 +294,10 @@ static bool is_answered_locked(const struct weir__stream *stream, uint8_t op_typ
 /* A batch that the core had is over. */
 static void note_event_locked(struct weir__stream *stream, uint8_t op_types, bool ok) {
   stream->guarded.n_under_way--;
-  stream->guarded.came |= op_types & WEIR__RECEIVES;
-  stream->guarded.undone &= (uint8_t)~op_types;
+  stream->guarded.marks.came |= op_types & WEIR__RECEIVES;
+  stream->guarded.marks.undone &= (uint8_t)~op_types;
   if (!ok) {
-    stream->guarded.failed |= op_types;
+    stream->guarded.marks.failed |= op_types;
   }
   if (is_answered_locked(stream, op_types) || atomic_load(&stream->call->limit_hit)) {
     stream->guarded.committed = true;
@@ -485,8 +492,14 @@ static uint8_t passed_ops_locked(const struct weir__stream *stream, uint8_t op_t
   if (stream->guarded.phase == WEIR__STREAM_BETWEEN || stream->guarded.ended_here) {
     return 0;
   }
-  uint8_t passed = op_types & (uint8_t)~stream->guarded.unclaimed;
-  return stream->guarded.pumping ? passed & (uint8_t)~WEIR__SENDS : passed;
+  uint8_t passed = op_types & (uint8_t)~stream->guarded.marks.unclaimed;
+  /* With the status in its batch a message is handed out whatever is sent with it. The status is the
+   * engine's to give here, so what is sent must not take the message down: it would fail in any
+   * case. */
+  bool splits = (op_types & stream->guarded.marks.unclaimed &
+                 WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0 &&
+                (passed & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0;
+  return stream->guarded.pumping || splits ? passed & (uint8_t)~WEIR__SENDS : passed;
 }
 
 static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,
@@ -497,7 +510,7 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   if (!keep_locked(stream, batch, &kept)) {
     return GRPC_CALL_ERROR;
   }
-  uint8_t claimed = batch->op_types & stream->guarded.unclaimed;
+  uint8_t claimed = batch->op_types & stream->guarded.marks.unclaimed;
   uint8_t passed = passed_ops_locked(stream, batch->op_types);
   completion->core_op_types = passed; /* before its event can come */
   if (passed != 0) {
@@ -511,15 +524,21 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
       return error;
     }
     stream->guarded.n_under_way++;
-    stream->guarded.asked |= passed & WEIR__RECEIVES;
+    stream->guarded.marks.asked |= passed & WEIR__RECEIVES;
   }
   stream->guarded.pending |= (uint8_t)(1u << batch->slot);
-  stream->guarded.unclaimed &= (uint8_t)~claimed;
-  stream->guarded.failed &= (uint8_t) ~(batch->op_types & ~claimed);
-  stream->guarded.undone |= batch->op_types & (uint8_t) ~(claimed & stream->guarded.came);
+  stream->guarded.marks.unclaimed &= (uint8_t)~claimed;
+  stream->guarded.marks.failed &= (uint8_t) ~(batch->op_types & ~claimed);
+  stream->guarded.marks.undone |=
+      batch->op_types & (uint8_t) ~(claimed & stream->guarded.marks.came);
+  if (!stream->guarded.pumping && stream->guarded.phase != WEIR__STREAM_BETWEEN) {
+    uint8_t left = batch->op_types & WEIR__SENDS & (uint8_t)~passed;
+    stream->guarded.marks.undone &= (uint8_t)~left;
+    stream->guarded.marks.failed |= left;
+  }
   if (stream->guarded.ended_here) {
-    stream->guarded.undone &= (uint8_t)~batch->op_types;
-    stream->guarded.failed |= batch->op_types;
+    stream->guarded.marks.undone &= (uint8_t)~batch->op_types;
+    stream->guarded.marks.failed |= batch->op_types;
   }
   return GRPC_CALL_OK;
 }
@@ -583,12 +602,15 @@ bool weir__stream_resend(weir_call *call, int64_t now_ns) {
   }
   atomic_store(&call->initial_capacity, 0);
   atomic_store(&call->message_tried, false);
+  struct weir__stream_marks last = stream->guarded.marks;
   stream->guarded.phase = WEIR__STREAM_UNDER_WAY;
   bool started = resend_locked(stream, now_ns);
   if (!started && stream->guarded.n_under_way > 0) {
     weir__stream_break_locked(stream);
     started = true; /* and ends when what was started is over */
   } else if (!started) {
+    stream->guarded.marks = last; /* whose status is the call's */
+    stream->guarded.pumping = false;
     stream->guarded.phase = WEIR__STREAM_BETWEEN;
     call->plan.reason = WEIR_REASON_NO_MEMORY;
   }
@@ -602,8 +624,9 @@ void weir__stream_end_waiting(weir_call *call) {
   pthread_mutex_lock(&stream->guarded.lock);
   stream->guarded.phase = WEIR__STREAM_ENDED;
   stream->guarded.ended_here = call->ended_here;
-  stream->guarded.failed |= call->ended_here ? UINT8_MAX : stream->guarded.undone & WEIR__SENDS;
-  stream->guarded.undone = 0;
+  stream->guarded.marks.failed |=
+      call->ended_here ? UINT8_MAX : stream->guarded.marks.undone & WEIR__SENDS;
+  stream->guarded.marks.undone = 0;
   hand_out_done_locked(stream, 0, &step);
   drop_replay_locked(stream);
   pthread_mutex_unlock(&stream->guarded.lock);

@@ -39,6 +39,15 @@ enum weir__own_batch {
   WEIR__N_OWN_BATCHES
 };
 
+/* How far the current attempt is, in bits of operations. */
+struct weir__stream_marks {
+  uint8_t undone;    /* of the batches that are owed, what it has not done */
+  uint8_t failed;    /* what it has done in vain */
+  uint8_t asked;     /* what it was asked to receive, ever */
+  uint8_t came;      /* of it, what has been received */
+  uint8_t unclaimed; /* of it, what the application has not asked for */
+};
+
 /* A block of its own, beside the call's. */
 struct weir__stream {
   weir_call *call;
@@ -52,12 +61,8 @@ struct weir__stream {
     bool ending;     /* a thread has taken it on itself to end the committed call */
     bool ended_here; /* the core is not asked any more */
 
-    uint8_t pending;     /* slots of the application's batches that are owed */
-    uint8_t undone;      /* operations of theirs that the current attempt has not done */
-    uint8_t failed;      /* operations that it has done in vain */
-    uint8_t asked;       /* what the current attempt was asked to receive, ever */
-    uint8_t came;        /* of it, what has been received */
-    uint8_t unclaimed;   /* of it, what the application has not asked for */
+    uint8_t pending; /* slots of the application's batches that are owed */
+    struct weir__stream_marks marks;
     uint8_t n_under_way; /* batches that the core has */
     uint8_t n_own;       /* of them, the engine's own */
 

@@ -74,7 +74,7 @@ bool weir__stream_ask_again_locked(struct weir__stream *stream, uint8_t slot) {
       GRPC_CALL_OK) {
     return false;
   }
-  stream->guarded.asked |= completion->core_op_types;
+  stream->guarded.marks.asked |= completion->core_op_types;
   stream->guarded.n_under_way++;
   return true;
 }
@@ -116,7 +116,7 @@ void weir__stream_break_locked(struct weir__stream *stream) {
 
 void weir__stream_ask_locked(struct weir__stream *stream, grpc_op_type type) {
   uint8_t bit = WEIR__OP_BIT(type);
-  if ((stream->guarded.asked & bit) != 0 || stream->guarded.broken) {
+  if ((stream->guarded.marks.asked & bit) != 0 || stream->guarded.broken) {
     return;
   }
   enum weir__own_batch number = WEIR__OWN_STATUS;
@@ -131,8 +131,8 @@ void weir__stream_ask_locked(struct weir__stream *stream, grpc_op_type type) {
     weir__stream_break_locked(stream);
     return;
   }
-  stream->guarded.asked |= bit;
-  stream->guarded.unclaimed |= bit;
+  stream->guarded.marks.asked |= bit;
+  stream->guarded.marks.unclaimed |= bit;
 }
 
 /* --- sending again --- */
@@ -141,15 +141,11 @@ void weir__stream_renew_locked(struct weir__stream *stream) {
   const struct weir__replay *replay = &stream->guarded.replay;
   stream->guarded.committed = stream->guarded.overflowed;
   stream->guarded.broken = false;
-  stream->guarded.failed = 0;
-  stream->guarded.asked = 0;
-  stream->guarded.came = 0;
-  stream->guarded.unclaimed = 0;
-  stream->guarded.undone = 0;
+  memset(&stream->guarded.marks, 0, sizeof stream->guarded.marks);
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
     struct weir__completion *completion = &stream->call->completions[slot];
     if ((stream->guarded.pending & (1u << slot)) != 0) {
-      stream->guarded.undone |= completion->op_types;
+      stream->guarded.marks.undone |= completion->op_types;
       completion->core_op_types = 0;
     }
   }
@@ -230,14 +226,17 @@ bool weir__stream_pump_locked(struct weir__stream *stream, int64_t now_ns) {
 void weir__stream_stop_pump_locked(struct weir__stream *stream) {
   if (stream->guarded.pumping) {
     stream->guarded.pumping = false;
-    stream->guarded.failed |= stream->guarded.undone & WEIR__SENDS;
-    stream->guarded.undone &= (uint8_t)~WEIR__SENDS;
+    stream->guarded.marks.failed |= stream->guarded.marks.undone & WEIR__SENDS;
+    stream->guarded.marks.undone &= (uint8_t)~WEIR__SENDS;
   }
 }
 
 void weir__stream_pumped_locked(struct weir__stream *stream, bool ok) {
   uint8_t sent = stream->guarded.sending;
   stream->guarded.sending = 0;
+  if (!stream->guarded.pumping) {
+    return; /* it was stopped: what is undone now is somebody else's */
+  }
   if (!ok) {
     weir__stream_stop_pump_locked(stream);
     return;
@@ -256,5 +255,5 @@ void weir__stream_pumped_locked(struct weir__stream *stream, bool ok) {
   if ((sent & WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT)) != 0) {
     stream->guarded.half_closed = true;
   }
-  stream->guarded.undone &= (uint8_t)~done;
+  stream->guarded.marks.undone &= (uint8_t)~done;
 }

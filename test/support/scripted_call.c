@@ -144,9 +144,17 @@ static bool receive_headers(struct scripted_call *call, bool *ok_out) {
   return true;
 }
 
+/* Who has not asked for the headers gets neither messages nor what the peer says of the end. */
+static bool headers_were_asked(const struct scripted_call *call) {
+  return (call->once & (1u << GRPC_OP_RECV_INITIAL_METADATA)) != 0;
+}
+
 static bool receive_message(struct scripted_call *call, bool *ok_out) {
   grpc_byte_buffer **buffer = call->ops[GRPC_OP_RECV_MESSAGE].data.recv_message.recv_message;
   if (call->n_taken < call->n_messages) {
+    if (!headers_were_asked(call)) {
+      return false;
+    }
     grpc_slice slice = slice_of_text(call->transport, call->messages[call->n_taken++]);
     *buffer = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
@@ -163,7 +171,9 @@ static bool receive_message(struct scripted_call *call, bool *ok_out) {
 
 static bool receive_status(struct scripted_call *call, uint8_t others) {
   bool reads_first = call->status == GRPC_STATUS_OK && call->n_taken < call->n_messages;
-  if (call->end == END_NOT || reads_first || (others & (1u << GRPC_OP_RECV_MESSAGE)) != 0) {
+  bool hears = headers_were_asked(call) || !end_is_told_by_status(call->end);
+  if (call->end == END_NOT || reads_first || !hears ||
+      (others & (1u << GRPC_OP_RECV_MESSAGE)) != 0) {
     return false;
   }
   const grpc_op *op = &call->ops[GRPC_OP_RECV_STATUS_ON_CLIENT];
