@@ -35,19 +35,10 @@ static grpc_call_error check_metadata(const grpc_metadata *metadata, size_t coun
   return GRPC_CALL_OK;
 }
 
-/* Once a call, or once at a time. */
-static grpc_call_error check_claims(const grpc_op *op, unsigned claims) {
+/* Whether the call has had such an operation, or has it under way, and may not have another. */
+static bool is_taken(const grpc_op *op, unsigned claims) {
   unsigned bit = WEIR__OP_BIT(op->op);
-  return (claims & ((bit & WEIR__ONCE_OPS) | WEIR__CLAIM_AGAIN(bit))) != 0
-             ? GRPC_CALL_ERROR_TOO_MANY_OPERATIONS
-             : GRPC_CALL_OK;
-}
-
-static grpc_call_error check_send_initial_metadata(const grpc_op *op, unsigned claims) {
-  grpc_call_error error = check_claims(op, claims);
-  return error != GRPC_CALL_OK ? error
-                               : check_metadata(op->data.send_initial_metadata.metadata,
-                                                op->data.send_initial_metadata.count);
+  return (claims & ((bit & WEIR__ONCE_OPS) | WEIR__CLAIM_AGAIN(bit))) != 0;
 }
 
 /* Checks an operation whose type is one, in the core's order: the first fault is the answer. */
@@ -58,22 +49,19 @@ static grpc_call_error check_op(const grpc_op *op, unsigned claims) {
   if ((op->flags & ~allowed_flags[op->op]) != 0) {
     return GRPC_CALL_ERROR_INVALID_FLAGS;
   }
-  switch (op->op) {
-  case GRPC_OP_SEND_INITIAL_METADATA:
-    return check_send_initial_metadata(op, claims);
-  case GRPC_OP_SEND_MESSAGE:
-    return op->data.send_message.send_message != NULL ? check_claims(op, claims)
-                                                      : GRPC_CALL_ERROR_INVALID_MESSAGE;
-  case GRPC_OP_SEND_CLOSE_FROM_CLIENT:
-  case GRPC_OP_RECV_INITIAL_METADATA:
-  case GRPC_OP_RECV_MESSAGE:
-  case GRPC_OP_RECV_STATUS_ON_CLIENT:
-    return check_claims(op, claims);
-  case GRPC_OP_SEND_STATUS_FROM_SERVER:
-  case GRPC_OP_RECV_CLOSE_ON_SERVER:
+  if (op->op == GRPC_OP_SEND_MESSAGE && op->data.send_message.send_message == NULL) {
+    return GRPC_CALL_ERROR_INVALID_MESSAGE;
+  }
+  if (op->op == GRPC_OP_SEND_STATUS_FROM_SERVER || op->op == GRPC_OP_RECV_CLOSE_ON_SERVER) {
     return GRPC_CALL_ERROR_NOT_ON_CLIENT;
   }
-  return GRPC_CALL_ERROR;
+  if (claims != 0 && is_taken(op, claims)) {
+    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
+  }
+  return op->op == GRPC_OP_SEND_INITIAL_METADATA
+             ? check_metadata(op->data.send_initial_metadata.metadata,
+                              op->data.send_initial_metadata.count)
+             : GRPC_CALL_OK;
 }
 
 /* The order of the core's own slots does not matter, only which types share one. */
@@ -88,40 +76,29 @@ static const uint8_t slots[N_OP_TYPES] = {
     [GRPC_OP_RECV_CLOSE_ON_SERVER] = 5,
 };
 
-/* The application's memory may hold anything. */
-static bool is_known(const grpc_op *op) {
-  return (unsigned)op->op < N_OP_TYPES;
-}
-
-/* False: there are two of a type. */
-static bool sort_ops(const grpc_op *ops, size_t n_ops, const grpc_op *by_type[N_OP_TYPES],
-                     uint8_t *op_types_out) {
-  unsigned op_types = 0;
-  for (const grpc_op *op = ops; op != ops + n_ops; op++) {
-    if (is_known(op)) {
-      unsigned bit = 1u << op->op;
-      if ((op_types & bit) != 0) {
-        return false;
-      }
-      op_types |= bit;
-      by_type[op->op] = op;
-    }
-  }
-  *op_types_out = (uint8_t)op_types;
-  return true;
-}
-
 grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned claims,
                                  struct weir__batch *batch_out) {
   const grpc_op *by_type[N_OP_TYPES] = {NULL};
-  uint8_t op_types = 0;
-  if (!sort_ops(ops, n_ops, by_type, &op_types) ||
-      (is_known(ops) && (claims & WEIR__CLAIM_SLOT(slots[ops->op])) != 0)) {
-    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS; /* which the core says before anything else */
-  }
+  unsigned op_types = 0;
   grpc_call_error error = GRPC_CALL_OK;
-  for (const grpc_op *op = ops; op != ops + n_ops && error == GRPC_CALL_OK; op++) {
-    error = is_known(op) ? check_op(op, claims) : GRPC_CALL_ERROR;
+  for (const grpc_op *op = ops; op != ops + n_ops; op++) {
+    unsigned type = (unsigned)op->op; /* the application's memory: it may hold anything */
+    if (type >= N_OP_TYPES) {
+      error = error != GRPC_CALL_OK ? error : GRPC_CALL_ERROR;
+      continue;
+    }
+    if ((op_types & (1u << type)) != 0) {
+      return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS; /* which the core says before anything else */
+    }
+    op_types |= 1u << type;
+    by_type[type] = op;
+    if (error == GRPC_CALL_OK) {
+      error = check_op(op, claims);
+    }
+  }
+  if (claims != 0 && (unsigned)ops->op < N_OP_TYPES &&
+      (claims & WEIR__CLAIM_SLOT(slots[ops->op])) != 0) {
+    return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS; /* and this before what is wrong with one */
   }
   if (error != GRPC_CALL_OK) {
     return error;
@@ -129,7 +106,7 @@ grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned clai
   *batch_out = (struct weir__batch){
       .ops = ops,
       .n_ops = n_ops,
-      .op_types = op_types,
+      .op_types = (uint8_t)op_types,
       .slot = slots[ops->op],
       .send_initial_metadata = by_type[GRPC_OP_SEND_INITIAL_METADATA],
       .send_message = by_type[GRPC_OP_SEND_MESSAGE],

@@ -171,8 +171,11 @@ static struct attempt_deadline attempt_deadline_of(const weir_call *call, int64_
   return (struct attempt_deadline){.at_ns = plan->deadline_at_ns, .bound = plan->deadline_bound};
 }
 
-struct weir__call_target weir__call_target(const weir_call *call, uint32_t propagation_mask,
-                                           int64_t deadline_at_ns) {
+/* Inlined: it is on the path of every call. */
+static inline grpc_call *create_core(const weir_call *call, uint32_t propagation_mask,
+                                     int64_t deadline_at_ns,
+                                     const struct weir__call_extras *extras) {
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
   struct weir__call_target target = {
       .channel = call->environment->channel,
       .parent = call->parent,
@@ -181,18 +184,26 @@ struct weir__call_target weir__call_target(const weir_call *call, uint32_t propa
       .method = call->method,
       .deadline = weir__instant_to_timespec(deadline_at_ns),
   };
-  weir__call_extras_aim(atomic_load_explicit(&call->extras, memory_order_acquire), &target);
-  return target;
+  if (extras != NULL) {
+    weir__call_extras_aim(extras, &target);
+  }
+  return transport->call_create(transport->context, &target);
 }
 
 grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns) {
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__call_target target =
-      weir__call_target(call, call->propagation_mask, attempt_deadline_of(call, now_ns).at_ns);
-  grpc_call *core = transport->call_create(transport->context, &target);
-  weir__call_extras_apply(atomic_load_explicit(&call->extras, memory_order_acquire), transport,
-                          core);
+  const struct weir__call_extras *extras =
+      atomic_load_explicit(&call->extras, memory_order_acquire);
+  grpc_call *core =
+      create_core(call, call->propagation_mask, attempt_deadline_of(call, now_ns).at_ns, extras);
+  if (extras != NULL) {
+    weir__call_extras_apply(extras, weir__queue_transport(call->queue), core);
+  }
   return core;
+}
+
+grpc_call *weir__call_create_unsent(const weir_call *call) {
+  return create_core(call, GRPC_PROPAGATE_CANCELLATION, call->plan.deadline_at_ns,
+                     atomic_load_explicit(&call->extras, memory_order_acquire));
 }
 
 /* Cancels an attempt as the application has cancelled the call. */

@@ -198,12 +198,11 @@ void weir__call_parent_cancelled(weir_call *call);
 /* What holds for the call's method. It needs nothing of the plan. */
 const struct weir_method_policy *weir__call_method_policy(const weir_call *call);
 
-/* What a core's call of this call's is made with. */
-struct weir__call_target weir__call_target(const weir_call *call, uint32_t propagation_mask,
-                                           int64_t deadline_at_ns);
-
 /* A core's call for an attempt that begins at `now_ns`. */
 grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns);
+
+/* A core's call that is never sent: it only hears of the parent's cancellation. */
+grpc_call *weir__call_create_unsent(const weir_call *call);
 
 /* Cancels an attempt as the application has cancelled the call. */
 void weir__call_cancel_core(const weir_call *call, grpc_call *core);

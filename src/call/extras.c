@@ -59,15 +59,13 @@ void weir__call_extras_free(struct weir__call_extras *extras,
 
 void weir__call_extras_aim(const struct weir__call_extras *extras,
                            struct weir__call_target *target) {
-  if (extras != NULL) {
-    target->registered = extras->registered;
-    target->host = extras->has_host ? &extras->host : NULL;
-  }
+  target->registered = extras->registered;
+  target->host = extras->has_host ? &extras->host : NULL;
 }
 
 void weir__call_extras_apply(const struct weir__call_extras *extras,
                              const struct weir__transport *transport, grpc_call *core) {
-  if (extras == NULL || extras->shared) {
+  if (extras->shared) {
     return;
   }
   if (extras->credentials != NULL) {

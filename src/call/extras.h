@@ -49,11 +49,11 @@ struct weir__call_extras *weir__call_extras_new(const grpc_slice *host,
 void weir__call_extras_free(struct weir__call_extras *extras,
                             const struct weir_allocator *allocator);
 
-/* Says in `target` what the call is made with beside its method; NULL is allowed. */
+/* Says in `target` what the call is made with beside its method. */
 void weir__call_extras_aim(const struct weir__call_extras *extras,
                            struct weir__call_target *target);
 
-/* Puts on an attempt what the application has set on the call; NULL is allowed. */
+/* Puts on an attempt what the application has set on the call. */
 void weir__call_extras_apply(const struct weir__call_extras *extras,
                              const struct weir__transport *transport, grpc_call *core);
 

@@ -36,13 +36,6 @@ static const struct weir__completion_ops watch_ops = {
     .on_event = watch_on_event, .deliver = NULL, /* it is never put on the ready list */
 };
 
-static grpc_call *watch_core_create(const weir_call *call) {
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__call_target target =
-      weir__call_target(call, GRPC_PROPAGATE_CANCELLATION, call->plan.deadline_at_ns);
-  return transport->call_create(transport->context, &target);
-}
-
 static bool watch_begin(struct weir__parent_watch *watch, weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   watch->held.completion.ops = &watch_ops;
@@ -53,7 +46,7 @@ static bool watch_begin(struct weir__parent_watch *watch, weir_call *call) {
   }
   watch->call = call;
   watch->details = grpc_empty_slice();
-  watch->core = watch_core_create(call);
+  watch->core = weir__call_create_unsent(call);
   grpc_op op;
   memset(&op, 0, sizeof op);
   op.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
