@@ -64,7 +64,7 @@ static void assert_no_connection(const struct greeting_row *row, enum shape shap
   struct shaped_call call;
   shaped_run(&call, shape, channel, NULL);
   const struct weir_call_report *report = &call.unary.report;
-  uint32_t n_attempts = shape_is_replayed(shape) ? 3 : 1;
+  const uint32_t n_attempts = 3;
   if (call.unary.code != GRPC_STATUS_UNAVAILABLE ||
       report->origin != WEIR_ORIGIN_TRANSPORT_CONNECT || report->n_attempts != n_attempts ||
       report->blames != WEIR_BLAME_NETWORK || look(channel).n_failures != 1) {
@@ -169,9 +169,6 @@ static void a_connection_that_ends_at_once_is_replayed_on_another(void **state) 
   const struct odd_script greetings[] = {ODD_SCRIPT(ODD_SETTINGS(0, 0), ODD_GOAWAY(0)),
                                          PLAIN_GREETING};
   for (int shape = 0; shape < N_SHAPES; shape++) {
-    if (!shape_is_replayed((enum shape)shape)) {
-      continue;
-    }
     struct odd_peer *peer = odd_peer_new(&(struct odd_setup){.greetings = greetings,
                                                              .n_greetings = COUNT_OF(greetings),
                                                              .answers = &says_yes,
@@ -303,9 +300,6 @@ static void each_attempt_tells_what_is_left_on_every_connection(void **state) {
   (void)state;
   const struct odd_script script = ODD_SCRIPT(ODD_DELAY_MS(20), ODD_ONLY(14), ODD_CLOSE);
   for (int shape = 0; shape < N_SHAPES; shape++) {
-    if (!shape_is_replayed((enum shape)shape)) {
-      continue;
-    }
     struct odd_peer *peer = odd_peer_answering(&script);
     weir_channel *channel =
         channel_to(odd_peer_port(peer), "{\"name\":\"odd\"," NO_BREAKER

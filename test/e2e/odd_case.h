@@ -33,8 +33,6 @@ struct odd_case {
   bool replayed;     /* once for free: n_requests counts it */
   bool closes;       /* so that an attempt may find a lost connection and not get to the peer */
   bool shown_early;  /* the secret is in what comes before the status */
-  bool
-      told_by_message; /* by a signal that a call in several batches lacks, unless it is replayed */
 };
 
 /* Tries each case in each way, and fails with what was different. */

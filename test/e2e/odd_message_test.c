@@ -39,15 +39,13 @@ static const struct odd_case compressed_cases[] = {
                           ENDS_WELL),
      .code = GRPC_STATUS_INTERNAL,
      .origin = WEIR_ORIGIN_PEER,
-     .n_requests = 1,
-     .told_by_message = true},
+     .n_requests = 1},
     {.why = "compressed, but not with gzip, and a failure",
      .script = ODD_SCRIPT(ODD_HEADERS(ODD_OK "grpc-encoding gzip\n"), ODD_DATA("\1\0\0\0\6" SECRET),
                           ODD_TRAILERS(ODD_STATUS(14))),
      .code = GRPC_STATUS_INTERNAL,
      .origin = WEIR_ORIGIN_PEER,
-     .n_requests = 1,
-     .told_by_message = true},
+     .n_requests = 1},
 };
 
 static void what_cannot_be_decompressed_is_internal_where_it_can_be_told(void **state) {
@@ -108,15 +106,13 @@ static const struct odd_case size_cases[] = {
      .script = ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_MESSAGE_OF(5 * MIB), ENDS_WELL),
      .code = GRPC_STATUS_RESOURCE_EXHAUSTED,
      .origin = WEIR_ORIGIN_LOCAL_LIMIT,
-     .n_requests = 1,
-     .told_by_message = true},
+     .n_requests = 1},
     {.why = "5 MiB, and a failure",
      .script =
          ODD_SCRIPT(ODD_HEADERS(ODD_OK), ODD_MESSAGE_OF(5 * MIB), ODD_TRAILERS(ODD_STATUS(14))),
      .code = GRPC_STATUS_RESOURCE_EXHAUSTED,
      .origin = WEIR_ORIGIN_LOCAL_LIMIT,
-     .n_requests = 1,
-     .told_by_message = true},
+     .n_requests = 1},
 };
 
 static void a_message_over_the_cores_limit_is_ours_to_refuse(void **state) {

@@ -46,6 +46,8 @@ static const struct odd_case long_cases[] = {
              ODD_LONG_TRAILERS(FAILS "grpc-message " SECRET "\n", 20000)),
     TOO_LONG("a message of 9,000 bytes after headers", ODD_HEADERS(ODD_OK),
              ODD_LONG_TRAILERS(ODD_STATUS(14) "grpc-message " SECRET "\n", 9000)),
+    LONG_BUT_FINE("details of 6,750 bytes, 9,000 in base64",
+                  ODD_LONG_TRAILERS(FAILS "grpc-status-details-bin AAAA\n", 8996)),
     TOO_LONG("details of 9,000 bytes, 12,000 in base64",
              ODD_LONG_TRAILERS(FAILS "grpc-status-details-bin AAAA\n", 11996)),
     TOO_LONG("headers of 9,000 bytes", ODD_LONG_HEADERS(ODD_OK "x " SECRET "\n", 9000),
@@ -70,6 +72,36 @@ static void a_long_message_passes_whole_where_there_is_no_boundary(void **state)
   assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
   assert_int_equal(GRPC_SLICE_LENGTH(unary.details), 7000);
   unary_fini(&unary);
+  weir_channel_destroy(channel);
+  odd_peer_release(peer);
+}
+
+/* The core gives up the whole connection, and tells every call on it the same. Which of them it was
+ * that got too much can't be told, so none is tried again. */
+static void what_is_too_long_for_one_call_ends_all_on_its_connection(void **state) {
+  (void)state;
+  const struct odd_script answers[] = {
+      ODD_SCRIPT({ODD_ACT_END, NULL, 0, 0}),
+      ODD_SCRIPT(ODD_LONG_TRAILERS(FAILS "grpc-message " SECRET "\n", 9000))};
+  struct odd_peer *peer =
+      odd_peer_new(&(struct odd_setup){.answers = answers, .n_answers = COUNT_OF(answers)});
+  weir_channel *channel =
+      channel_to(odd_peer_port(peer), "{" METHODS(RETRY("3", "0.001s", CODES_ALL)) "}");
+  weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
+  struct unary calls[2];
+  unary_start(&calls[0], channel, queue, NULL);
+  assert_true(odd_peer_wait(peer, ODD_ENDS, 1));
+  unary_start(&calls[1], channel, queue, NULL);
+  assert_non_null(next_tag(queue));
+  assert_non_null(next_tag(queue));
+  for (size_t i = 0; i < COUNT_OF(calls); i++) {
+    unary_read_report(&calls[i]);
+    assert_int_equal(calls[i].code, GRPC_STATUS_RESOURCE_EXHAUSTED);
+    assert_int_equal(calls[i].report.origin, WEIR_ORIGIN_LOCAL_LIMIT);
+    unary_fini(&calls[i]);
+  }
+  assert_int_equal(odd_peer_count(peer, ODD_REQUESTS), 2);
+  queue_end(queue);
   weir_channel_destroy(channel);
   odd_peer_release(peer);
 }
@@ -170,6 +202,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_too_long_is_refused_once_and_what_is_long_is_not),
       cmocka_unit_test(a_long_message_passes_whole_where_there_is_no_boundary),
+      cmocka_unit_test(what_is_too_long_for_one_call_ends_all_on_its_connection),
       cmocka_unit_test(a_long_message_is_a_short_one_at_a_boundary),
       cmocka_unit_test(metadata_that_is_garbled_is_told_as_the_core_tells_it),
       cmocka_unit_test(the_log_has_what_a_boundary_hides),

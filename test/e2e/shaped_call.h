@@ -11,9 +11,6 @@
 
 #include "test/e2e/fixture.h"
 
-/* Whether a call in several batches is sent again as one in one batch is. */
-#define STREAMS_ARE_REPLAYED 1
-
 enum shape {
   SHAPE_ONE_BATCH = 0,
   SHAPE_SIX_BATCHES,   /* an operation each, all started at once */
@@ -22,11 +19,6 @@ enum shape {
 };
 
 const char *shape_name(enum shape shape);
-
-/* Whether a call of this shape may be sent again. */
-static inline bool shape_is_replayed(enum shape shape) {
-  return shape == SHAPE_ONE_BATCH || STREAMS_ARE_REPLAYED != 0;
-}
 
 #define SHAPED_BATCHES_MAX 6
 

@@ -67,9 +67,9 @@ static const struct silence silences[] = {
 enum way { PLAIN = 0, AT_BOUNDARY, RETRIED_AT_BOUNDARY, N_WAYS };
 
 static const char *const policies[N_WAYS] = {
-    [PLAIN] = "{" NO_BOUNDARY "," NO_BREAKER "}",
-    [AT_BOUNDARY] = "{" NO_BREAKER "}",
-    [RETRIED_AT_BOUNDARY] = "{" NO_BREAKER "," RETRIES "}",
+    [PLAIN] = "{" NO_BOUNDARY "}",
+    [AT_BOUNDARY] = "{}",
+    [RETRIED_AT_BOUNDARY] = "{" RETRIES "}",
 };
 
 /* One call, on a connection of its own. */
@@ -180,6 +180,19 @@ static void check_secret(const struct victim *victim) {
   }
 }
 
+/* A black hole is a failure, a cancellation no sample; a stream's first message is one of its
+ * own. */
+static void check_breaker(const struct victim *victim, enum weir_origin origin) {
+  struct weir_breaker_snapshot snapshot = {.size = sizeof snapshot};
+  uint64_t n_failures = origin == WEIR_ORIGIN_LOCAL_DEADLINE ? 1 : 0;
+  uint64_t n_answers =
+      victim->call.shape != SHAPE_ONE_BATCH && victim->call.unary.message != NULL ? 1 : 0;
+  assert_int_equal(weir_channel_breaker_snapshot(victim->channel, METHOD, &snapshot), WEIR_OK);
+  if (snapshot.n_failures != n_failures || snapshot.n_requests > n_failures + n_answers) {
+    victim_fail(victim, "breaker");
+  }
+}
+
 /* All ended so, and none was tried again, though the policy lists every code. */
 static void check_victims(grpc_status_code code, enum weir_origin origin) {
   for (size_t i = 0; i < N_VICTIMS; i++) {
@@ -189,6 +202,7 @@ static void check_victims(grpc_status_code code, enum weir_origin origin) {
     if (unary->code != code || unary->report.origin != origin || unary->report.n_attempts != 1) {
       victim_fail(victim, "its end");
     }
+    check_breaker(victim, origin);
     check_secret(victim);
   }
   for (size_t i = 0; i < N_SILENCES; i++) {
@@ -295,6 +309,29 @@ static void a_header_block_that_never_ends_does_not_keep_a_call(void **state) {
 
 /* --- near the deadline --- */
 
+/* What is to be sent or received fails; a batch with the status succeeds, as in the core. */
+static void a_deadline_that_is_past_ends_every_batch_and_connects_to_nobody(void **state) {
+  (void)state;
+  for (int shape = 0; shape < N_SHAPES; shape++) {
+    struct odd_peer *peer = odd_peer_answering(NULL);
+    weir_channel *channel = channel_to(odd_peer_port(peer), "{" RETRIES "}");
+    struct weir_breaker_snapshot snapshot = {.size = sizeof snapshot};
+    struct shaped_call call;
+    shaped_run(&call, (enum shape)shape, channel, &(struct unary_setup){.timeout_ns = -SECONDS(5)});
+    assert_int_equal(call.unary.code, GRPC_STATUS_DEADLINE_EXCEEDED);
+    assert_int_equal(call.unary.report.n_attempts, 0);
+    for (size_t i = 0; i < call.n_batches; i++) {
+      assert_int_equal(call.batches[i].ok, i == call.n_batches - 1);
+    }
+    assert_int_equal(weir_channel_breaker_snapshot(channel, METHOD, &snapshot), WEIR_OK);
+    assert_int_equal(snapshot.n_requests, 0);
+    assert_int_equal(odd_peer_count(peer, ODD_CONNECTIONS), 0);
+    shaped_fini(&call);
+    weir_channel_destroy(channel);
+    odd_peer_release(peer);
+  }
+}
+
 /* What comes after our deadline is our deadline, whatever it says; and not tried again. */
 static void an_answer_after_the_deadline_is_the_deadline(void **state) {
   (void)state;
@@ -365,6 +402,7 @@ int main(void) {
       cmocka_unit_test(a_queue_that_is_shut_down_waits_for_the_deadline),
       cmocka_unit_test(giving_the_last_share_back_ends_every_call),
       cmocka_unit_test(a_header_block_that_never_ends_does_not_keep_a_call),
+      cmocka_unit_test(a_deadline_that_is_past_ends_every_batch_and_connects_to_nobody),
       cmocka_unit_test(an_answer_after_the_deadline_is_the_deadline),
       cmocka_unit_test(a_peer_is_told_of_the_end),
   };

@@ -216,6 +216,7 @@ static void block_init(struct block *block, const char *lines, size_t padding) {
                           .flags = NGHTTP2_NV_FLAG_NONE};
     line += length + 1;
   }
+  check(block->n_entries > 0, "odd peer: headers");
   if (padding > 0) {
     nghttp2_nv *last = &block->entries[block->n_entries - 1];
     memset(last->value + last->valuelen, 'x', padding);

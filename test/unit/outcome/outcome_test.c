@@ -376,30 +376,30 @@ static void only_an_unavailable_call_may_be_unprocessed(void **state) {
 
 static const struct {
   const char *why;
-  int status;
-  struct weir__wire_signals signals;
   const char *words;
-  bool signals_trusted;
+  struct weir__wire_signals signals;
+  int status;
   enum weir_origin origin;
+  bool signals_trusted;
   bool unprocessed;
 } reset_rows[] = {
-    {"REFUSED_STREAM", 14, SENT_THEN_LOST, "Received RST_STREAM with error code 7", true,
-     WEIR_ORIGIN_TRANSPORT_RESET, true},
-    {"REFUSED_STREAM after headers", 14, HEADERS_THEN_LOST, "Received RST_STREAM with error code 7",
-     true, WEIR_ORIGIN_TRANSPORT_RESET, false},
-    {"REFUSED_STREAM, says the peer", 14, TRAILERS_ONLY, "Received RST_STREAM with error code 7",
-     true, WEIR_ORIGIN_PEER, false},
-    {"REFUSED_STREAM, by a core that is not known", 14, SENT_THEN_LOST,
-     "Received RST_STREAM with error code 7", false, WEIR_ORIGIN_PEER, false},
-    {"another code", 14, SENT_THEN_LOST, "Received RST_STREAM with error code 77", true,
-     WEIR_ORIGIN_TRANSPORT_RESET, false},
-    {"closed", 14, SENT_THEN_LOST, "Socket closed", true, WEIR_ORIGIN_TRANSPORT_RESET, false},
-    {"ENHANCE_YOUR_CALM", 8, SENT_THEN_LOST, "Received RST_STREAM with error code 11", true,
-     WEIR_ORIGIN_TRANSPORT_RESET, false},
-    {"ENHANCE_YOUR_CALM after headers", 8, HEADERS_THEN_LOST,
-     "Received RST_STREAM with error code 11", true, WEIR_ORIGIN_TRANSPORT_RESET, false},
-    {"the core's limit on metadata", 8, SENT_THEN_LOST,
-     "received initial metadata size exceeds limit", true, WEIR_ORIGIN_LOCAL_LIMIT, false},
+    {"REFUSED_STREAM", "Received RST_STREAM with error code 7", SENT_THEN_LOST, 14,
+     WEIR_ORIGIN_TRANSPORT_RESET, true, true},
+    {"REFUSED_STREAM after headers", "Received RST_STREAM with error code 7", HEADERS_THEN_LOST, 14,
+     WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"REFUSED_STREAM, says the peer", "Received RST_STREAM with error code 7", TRAILERS_ONLY, 14,
+     WEIR_ORIGIN_PEER, true, false},
+    {"REFUSED_STREAM, by a core that is not known", "Received RST_STREAM with error code 7",
+     SENT_THEN_LOST, 14, WEIR_ORIGIN_PEER, false, false},
+    {"another code", "Received RST_STREAM with error code 77", SENT_THEN_LOST, 14,
+     WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"closed", "Socket closed", SENT_THEN_LOST, 14, WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"ENHANCE_YOUR_CALM", "Received RST_STREAM with error code 11", SENT_THEN_LOST, 8,
+     WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"ENHANCE_YOUR_CALM after headers", "Received RST_STREAM with error code 11", HEADERS_THEN_LOST,
+     8, WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"the core's limit on metadata", "received initial metadata size exceeds limit", SENT_THEN_LOST,
+     8, WEIR_ORIGIN_LOCAL_LIMIT, true, false},
 };
 
 static void the_cores_words_tell_what_the_peer_has_reset(void **state) {
