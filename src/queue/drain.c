@@ -14,9 +14,9 @@ static void publish_next_due_locked(weir_completion_queue *queue) {
   const struct weir__timer *first = weir__timer_heap_first(&queue->guarded.timers);
   if (first != NULL) {
     atomic_store(&queue->next_due_at_ns, first->due_at_ns);
-    atomic_fetch_or(&queue->stir, WEIR__QUEUE_TIMER);
+    atomic_fetch_or(&queue->head.stir, WEIR__QUEUE_TIMER);
   } else {
-    atomic_fetch_and(&queue->stir, ~WEIR__QUEUE_TIMER);
+    atomic_fetch_and(&queue->head.stir, ~WEIR__QUEUE_TIMER);
     atomic_store(&queue->next_due_at_ns, WEIR_NO_DEADLINE);
   }
 }
@@ -43,7 +43,7 @@ bool weir__queue_disarm_locked(weir_completion_queue *queue, struct weir__timer 
 }
 
 void weir__queue_wake_for_timer(weir_completion_queue *queue) {
-  uint32_t stir = atomic_load(&queue->stir);
+  uint32_t stir = atomic_load(&queue->head.stir);
   if ((stir & WEIR__QUEUE_TIMER) == 0 || (stir & ~WEIR__QUEUE_STIRRED) == 0 ||
       atomic_load(&queue->watch) % WEIR__QUEUE_EPOCH != 0) {
     return;
@@ -129,14 +129,15 @@ static void watch_leave(weir_completion_queue *queue, uint64_t joined) {
 /* --- what is ready --- */
 
 static bool take_ready(weir_completion_queue *queue, grpc_event *event_out) {
-  if ((atomic_load(&queue->stir) & WEIR__QUEUE_READY) == 0 || queue->type == GRPC_CQ_PLUCK) {
+  if ((atomic_load(&queue->head.stir) & WEIR__QUEUE_READY) == 0 ||
+      queue->head.type == GRPC_CQ_PLUCK) {
     return false;
   }
   pthread_mutex_lock(&queue->guarded.lock);
   struct weir__completion *completion = weir__completion_list_pop(&queue->guarded.ready);
   bool is_last = queue->guarded.ready.first == NULL;
   if (is_last) {
-    atomic_fetch_and(&queue->stir, ~WEIR__QUEUE_READY);
+    atomic_fetch_and(&queue->head.stir, ~WEIR__QUEUE_READY);
   }
   pthread_mutex_unlock(&queue->guarded.lock);
   if (completion == NULL) {
@@ -164,7 +165,8 @@ bool weir__queue_on_other_event(weir_completion_queue *queue, grpc_event *event)
     return false;
   }
   event->tag = NULL; /* the core leaves it unset */
-  return event->type != GRPC_QUEUE_TIMEOUT || (atomic_load(&queue->stir) & WEIR__QUEUE_READY) == 0;
+  return event->type != GRPC_QUEUE_TIMEOUT ||
+         (atomic_load(&queue->head.stir) & WEIR__QUEUE_READY) == 0;
 }
 
 /* --- sleeping --- */
@@ -174,23 +176,24 @@ static grpc_event sleep_watchfully(weir_completion_queue *queue, gpr_timespec de
                                    bool *for_timer_out) {
   *for_timer_out = true;
   grpc_event event = weir__queue_no_event(GRPC_QUEUE_TIMEOUT);
-  if ((atomic_fetch_add(&queue->stir, 1) & WEIR__QUEUE_READY) == 0) {
+  if ((atomic_fetch_add(&queue->head.stir, 1) & WEIR__QUEUE_READY) == 0) {
     uint64_t watch = atomic_load(&queue->watch);
     struct patience patience = patience_until(queue, deadline);
     bool watching = watch_join(queue, watch);
-    event = queue->transport->queue_next(queue->transport->context, queue->core, patience.until);
+    event = queue->head.transport->queue_next(queue->head.transport->context, queue->head.core,
+                                              patience.until);
     if (watching) {
       watch_leave(queue, watch);
     }
     *for_timer_out = patience.for_timer;
   }
-  atomic_fetch_sub(&queue->stir, 1);
+  atomic_fetch_sub(&queue->head.stir, 1);
   return event;
 }
 
 bool weir__queue_drain_stirred(weir_completion_queue *queue, gpr_timespec deadline,
                                grpc_event *event_out) {
-  atomic_fetch_sub(&queue->stir, 1);
+  atomic_fetch_sub(&queue->head.stir, 1);
   fire_due(queue);
   if (take_ready(queue, event_out)) {
     return true;

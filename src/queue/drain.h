@@ -46,18 +46,19 @@ static inline bool weir__queue_on_core_event(weir_completion_queue *queue, grpc_
  * queue at its end. False: go on; there may be something to do. */
 static inline bool weir__queue_drain(weir_completion_queue *queue, gpr_timespec deadline,
                                      grpc_event *event_out) {
-  uint32_t stir = atomic_fetch_add(&queue->stir, 1);
+  uint32_t stir = atomic_fetch_add(&queue->head.stir, 1);
   if (__builtin_expect((stir & WEIR__QUEUE_STIRRED) != 0, 0)) {
     return weir__queue_drain_stirred(queue, deadline, event_out);
   }
-  *event_out = queue->transport->queue_next(queue->transport->context, queue->core, deadline);
-  atomic_fetch_sub(&queue->stir, 1);
+  *event_out =
+      queue->head.transport->queue_next(queue->head.transport->context, queue->head.core, deadline);
+  atomic_fetch_sub(&queue->head.stir, 1);
   return weir__queue_on_core_event(queue, event_out);
 }
 
 /* The calling thread leaves, and may be gone for long. */
 static inline void weir__queue_leave(weir_completion_queue *queue) {
-  if (__builtin_expect((atomic_load(&queue->stir) & WEIR__QUEUE_TIMER) != 0, 0)) {
+  if (__builtin_expect((atomic_load(&queue->head.stir) & WEIR__QUEUE_TIMER) != 0, 0)) {
     weir__queue_wake_for_timer(queue);
   }
 }

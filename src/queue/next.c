@@ -8,7 +8,7 @@ grpc_event weir_completion_queue_next(weir_completion_queue *queue, gpr_timespec
   assert(reserved == NULL);
   (void)reserved;
   grpc_event event;
-  if (queue->type != GRPC_CQ_NEXT) {
+  if (queue->head.type != GRPC_CQ_NEXT) {
     return weir__queue_no_event(GRPC_QUEUE_SHUTDOWN);
   }
   gpr_timespec until = weir__queue_fix_deadline(queue, deadline);
@@ -22,16 +22,17 @@ grpc_event weir_completion_queue_next(weir_completion_queue *queue, gpr_timespec
 /* --- caches of a thread's own --- */
 
 void weir_completion_queue_thread_local_cache_init(weir_completion_queue *queue) {
-  if (queue->type == GRPC_CQ_NEXT) {
-    queue->transport->queue_cache_init(queue->transport->context, queue->core);
+  if (queue->head.type == GRPC_CQ_NEXT) {
+    queue->head.transport->queue_cache_init(queue->head.transport->context, queue->head.core);
   }
 }
 
 int weir_completion_queue_thread_local_cache_flush(weir_completion_queue *queue, void **tag,
                                                    int *ok) {
   grpc_event event = weir__queue_no_event(GRPC_OP_COMPLETE);
-  if (queue->type != GRPC_CQ_NEXT ||
-      !queue->transport->queue_cache_flush(queue->transport->context, queue->core, &event)) {
+  if (queue->head.type != GRPC_CQ_NEXT ||
+      !queue->head.transport->queue_cache_flush(queue->head.transport->context, queue->head.core,
+                                                &event)) {
     return 0;
   }
   bool is_bell = event.tag == &queue->bell_tag;

@@ -83,7 +83,7 @@ static bool serve_locked(weir_completion_queue *queue, struct plucker *plucker) 
   plucker->served = true;
   weir__tag_table_remove_waiter(&pluckers->table, &plucker->waiter);
   if (plucker == pluckers->leader) {
-    atomic_fetch_or(&queue->stir, WEIR__QUEUE_READY);
+    atomic_fetch_or(&queue->head.stir, WEIR__QUEUE_READY);
     return true;
   }
   pthread_cond_signal(&plucker->woken);
@@ -193,7 +193,7 @@ static void hand_on_locked(weir_completion_queue *queue, struct plucker *leader)
   while (other != NULL && (other == leader || other->served)) {
     other = other->next;
   }
-  atomic_fetch_and(&queue->stir, ~WEIR__QUEUE_READY);
+  atomic_fetch_and(&queue->head.stir, ~WEIR__QUEUE_READY);
   pluckers->leader = other;
   if (other != NULL) {
     pthread_cond_signal(&other->woken);

@@ -25,7 +25,7 @@ static void queue_free(weir_completion_queue *queue) {
 
 /* What the kinds have of their own. False when there is no memory. */
 static bool kind_init(weir_completion_queue *queue, const struct weir__queue_options *options) {
-  switch (queue->type) {
+  switch (queue->head.type) {
   case GRPC_CQ_NEXT:
     return true;
   case GRPC_CQ_PLUCK:
@@ -47,10 +47,10 @@ weir_completion_queue *weir__queue_new(const struct weir__queue_options *options
   }
   queue->allocator = allocator;
   queue->clock = weir__clock_or_default(options->clock);
-  queue->transport = options->transport;
-  queue->type = options->type;
+  queue->head.transport = options->transport;
+  queue->head.type = options->type;
   atomic_init(&queue->n_refs, 1);
-  atomic_init(&queue->n_open, WEIR__QUEUE_HOLD + 1);
+  atomic_init(&queue->head.n_open, WEIR__QUEUE_HOLD + 1);
   atomic_init(&queue->next_due_at_ns, WEIR_NO_DEADLINE);
   weir__slab_pool_init(&queue->blocks, allocator,
                        options->slab_bytes != 0 ? options->slab_bytes : DEFAULT_SLAB_BYTES,
@@ -60,7 +60,8 @@ weir_completion_queue *weir__queue_new(const struct weir__queue_options *options
     queue_free(queue);
     return NULL;
   }
-  queue->core = queue->transport->queue_create(queue->transport->context, options->polling);
+  queue->head.core =
+      queue->head.transport->queue_create(queue->head.transport->context, options->polling);
   if (queue->callbacks != NULL && !weir__callbacks_start(queue)) {
     weir_completion_queue_destroy(queue);
     return NULL;
@@ -94,26 +95,22 @@ void weir_completion_queue_destroy(weir_completion_queue *queue) {
   if (queue->callbacks != NULL) {
     weir__callbacks_end(queue);
   }
-  assert((uint32_t)atomic_load(&queue->n_open) == 0 && "destroyed before it was drained");
+  assert((uint32_t)atomic_load(&queue->head.n_open) == 0 && "destroyed before it was drained");
   assert((queue->pluckers == NULL || weir__pluckers_are_done(queue->pluckers)) &&
          "destroyed before all was plucked");
   drain_rest(queue);
   if (queue->guarded.bell != NULL) {
-    queue->transport->call_unref(queue->transport->context, queue->guarded.bell);
+    queue->head.transport->call_unref(queue->head.transport->context, queue->guarded.bell);
   }
-  queue->transport->queue_destroy(queue->transport->context, queue->core);
-  queue->core = NULL;
+  queue->head.transport->queue_destroy(queue->head.transport->context, queue->head.core);
+  queue->head.core = NULL;
   weir__queue_unref(queue);
 }
 
 /* --- for the engine --- */
 
 grpc_completion_queue *weir_completion_queue_core(weir_completion_queue *queue) {
-  return queue->core;
-}
-
-const struct weir__transport *weir__queue_transport(const weir_completion_queue *queue) {
-  return queue->transport;
+  return queue->head.core;
 }
 
 int64_t weir__queue_now_ns(const weir_completion_queue *queue) {
@@ -147,37 +144,16 @@ bool weir__queue_is_shut_down_locked(const weir_completion_queue *queue) {
 
 /* --- what is under way --- */
 
-/* Adds to n_open, unless what `unless_zero` selects of it is zero. */
-static inline bool open_add(weir_completion_queue *queue, uint64_t more, uint64_t unless_zero) {
-  uint64_t n_open = atomic_load_explicit(&queue->n_open, memory_order_relaxed);
-  while ((n_open & unless_zero) != 0) {
-    if (atomic_compare_exchange_weak_explicit(&queue->n_open, &n_open, n_open + more,
-                                              memory_order_relaxed, memory_order_relaxed)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 bool weir__queue_try_hold(weir_completion_queue *queue) {
-  return open_add(queue, WEIR__QUEUE_HOLD, UINT64_MAX);
+  return weir__queue_open_add(&queue->head, WEIR__QUEUE_HOLD, UINT64_MAX);
 }
 
 void weir__queue_unhold(weir_completion_queue *queue) {
   /* acq_rel: everything that was under way comes before the core's shutdown */
-  if (atomic_fetch_sub_explicit(&queue->n_open, WEIR__QUEUE_HOLD, memory_order_acq_rel) ==
+  if (atomic_fetch_sub_explicit(&queue->head.n_open, WEIR__QUEUE_HOLD, memory_order_acq_rel) ==
       WEIR__QUEUE_HOLD) {
-    queue->transport->queue_shutdown(queue->transport->context, queue->core);
+    queue->head.transport->queue_shutdown(queue->head.transport->context, queue->head.core);
   }
-}
-
-enum weir_error weir__queue_begin(weir_completion_queue *queue, struct weir__completion *completion,
-                                  void *app_tag) {
-  if (!open_add(queue, 1, UINT32_MAX)) {
-    return WEIR_ERROR_UNAVAILABLE;
-  }
-  completion->app_tag = app_tag;
-  return WEIR_OK;
 }
 
 void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *completion) {
@@ -188,7 +164,7 @@ void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *
 enum weir_error weir__queue_hold(weir_completion_queue *queue, struct weir__held *held) {
   held->completion.app_tag = NULL;
   held->linked = false;
-  if (!open_add(queue, WEIR__QUEUE_HOLD, UINT32_MAX)) {
+  if (!weir__queue_open_add(&queue->head, WEIR__QUEUE_HOLD, UINT32_MAX)) {
     return WEIR_ERROR_UNAVAILABLE;
   }
   if (held->on_close == NULL) {
@@ -261,25 +237,26 @@ void weir_completion_queue_shutdown(weir_completion_queue *queue) {
 void weir__queue_ring(weir_completion_queue *queue, void *tag) {
   pthread_mutex_lock(&queue->guarded.lock);
   if (queue->guarded.bell == NULL) {
-    queue->guarded.bell = queue->transport->bell_create(queue->transport->context, queue->core);
+    queue->guarded.bell =
+        queue->head.transport->bell_create(queue->head.transport->context, queue->head.core);
   }
   grpc_call *bell = queue->guarded.bell;
   pthread_mutex_unlock(&queue->guarded.lock);
   grpc_call_error error =
-      queue->transport->call_start_batch(queue->transport->context, bell, NULL, 0, tag);
+      queue->head.transport->call_start_batch(queue->head.transport->context, bell, NULL, 0, tag);
   assert(error == GRPC_CALL_OK);
   (void)error;
 }
 
 void weir__queue_wake_one(weir_completion_queue *queue) {
-  if ((atomic_load(&queue->stir) & ~WEIR__QUEUE_STIRRED) != 0 &&
+  if ((atomic_load(&queue->head.stir) & ~WEIR__QUEUE_STIRRED) != 0 &&
       !atomic_exchange(&queue->bell_rung, true)) {
     weir__queue_ring(queue, &queue->bell_tag);
   }
 }
 
 void weir__queue_pass_on(weir_completion_queue *queue) {
-  if ((atomic_load(&queue->stir) & WEIR__QUEUE_READY) != 0) {
+  if ((atomic_load(&queue->head.stir) & WEIR__QUEUE_READY) != 0) {
     weir__queue_wake_one(queue);
   }
   weir__queue_wake_for_timer(queue);
@@ -292,7 +269,7 @@ void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completio
   }
   pthread_mutex_lock(&queue->guarded.lock);
   weir__completion_list_push(&queue->guarded.ready, completion);
-  uint32_t stir = atomic_fetch_or(&queue->stir, WEIR__QUEUE_READY);
+  uint32_t stir = atomic_fetch_or(&queue->head.stir, WEIR__QUEUE_READY);
   /* The batch may be handed out, and the queue at its end, as soon as the lock is free. */
   bool wakes = (stir & ~WEIR__QUEUE_STIRRED) != 0 && weir__queue_try_hold(queue);
   pthread_mutex_unlock(&queue->guarded.lock);

@@ -12,6 +12,7 @@
 #ifndef WEIR_SRC_QUEUE_QUEUE_H
 #define WEIR_SRC_QUEUE_QUEUE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -45,7 +46,44 @@ weir_completion_queue *weir__queue_new(const struct weir__queue_options *options
 void weir__queue_ref(weir_completion_queue *queue);
 void weir__queue_unref(weir_completion_queue *queue);
 
-const struct weir__transport *weir__queue_transport(const weir_completion_queue *queue);
+/* n_open: the tags that are owed, below WEIR__QUEUE_HOLD; what is held beside them, above. */
+#define WEIR__QUEUE_HOLD (UINT64_C(1) << 32)
+
+/* What each batch needs of its queue: its first member. In sight, since a call of a function would
+ * cost as much as what it does. */
+struct weir__queue_head {
+  const struct weir__transport *transport;
+  grpc_completion_queue *core;
+  grpc_cq_completion_type type;
+
+  /* Who is about to sleep adds itself, and sees in the same step whether there is a reason not to;
+   * who has a reason sets its bit, and sees whether anybody sleeps. */
+  _Atomic uint32_t stir;
+
+  /* The tags that are owed, with one until shutdown is asked for: at zero the queue closes, for
+   * good. And what is held, with one until it has closed: once all is zero the core's queue is shut
+   * down. */
+  _Atomic uint64_t n_open;
+};
+
+static inline const struct weir__transport *
+weir__queue_transport(const weir_completion_queue *queue) {
+  return ((const struct weir__queue_head *)(const void *)queue)->transport;
+}
+
+/* Adds to n_open, unless what `unless_zero` selects of it is zero. */
+static inline bool weir__queue_open_add(struct weir__queue_head *head, uint64_t more,
+                                        uint64_t unless_zero) {
+  uint64_t n_open = atomic_load_explicit(&head->n_open, memory_order_relaxed);
+  while ((n_open & unless_zero) != 0) {
+    if (atomic_compare_exchange_weak_explicit(&head->n_open, &n_open, n_open + more,
+                                              memory_order_relaxed, memory_order_relaxed)) {
+      return true;
+    }
+  }
+  return false;
+}
+
 int64_t weir__queue_now_ns(const weir_completion_queue *queue);
 
 /* A zeroed block of WEIR__QUEUE_BLOCK_BYTES, or NULL. */
@@ -54,8 +92,15 @@ void weir__queue_block_give(weir_completion_queue *queue, void *block);
 
 /* A batch begins: its tag is owed from here on. WEIR_ERROR_UNAVAILABLE: the queue was shut down, and
  * owes no tag any more. */
-WEIR_MUST_CHECK enum weir_error
-weir__queue_begin(weir_completion_queue *queue, struct weir__completion *completion, void *app_tag);
+WEIR_MUST_CHECK static inline enum weir_error weir__queue_begin(weir_completion_queue *queue,
+                                                                struct weir__completion *completion,
+                                                                void *app_tag) {
+  if (!weir__queue_open_add((struct weir__queue_head *)(void *)queue, 1, UINT32_MAX)) {
+    return WEIR_ERROR_UNAVAILABLE;
+  }
+  completion->app_tag = app_tag;
+  return WEIR_OK;
+}
 
 /* A batch that was begun is not to be, its tag never comes. */
 void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *completion);

@@ -16,9 +16,6 @@
 struct weir__callbacks;
 struct weir__pluckers;
 
-/* n_open: the tags that are owed, below WEIR__QUEUE_HOLD; what is held beside them, above. */
-#define WEIR__QUEUE_HOLD (UINT64_C(1) << 32)
-
 /* stir: threads that sleep in the core, below the two bits. */
 #define WEIR__QUEUE_READY (UINT32_C(1) << 31) /* something is there that needs no core */
 #define WEIR__QUEUE_TIMER (UINT32_C(1) << 30) /* a timer is armed */
@@ -28,19 +25,7 @@ struct weir__pluckers;
 #define WEIR__QUEUE_EPOCH (UINT64_C(1) << 32)
 
 struct weir_completion_queue {
-  const struct weir__transport *transport;
-  grpc_completion_queue *core;
-  grpc_cq_completion_type type;
-
-  /* Who is about to sleep adds itself, and sees in the same step whether there is a reason not to;
-   * who has a reason sets its bit, and sees whether anybody sleeps. */
-  _Atomic uint32_t stir;
-
-  /* The tags that are owed, with one until shutdown is asked for: at zero the queue closes, for
-   * good. And what is held, with one until it has closed: once all is zero the core's queue is shut
-   * down. */
-  _Atomic uint64_t n_open;
-
+  struct weir__queue_head head;
   struct weir__slab_pool blocks;
   const struct weir_clock *clock;
 
@@ -77,7 +62,7 @@ void weir__queue_close(weir_completion_queue *queue);
  * gone. */
 static inline void weir__queue_settle(weir_completion_queue *queue) {
   /* acq_rel: everything that was under way comes before the core's shutdown */
-  uint64_t before = atomic_fetch_sub_explicit(&queue->n_open, 1, memory_order_acq_rel);
+  uint64_t before = atomic_fetch_sub_explicit(&queue->head.n_open, 1, memory_order_acq_rel);
   if ((uint32_t)before == 1) {
     weir__queue_close(queue);
   }
