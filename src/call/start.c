@@ -233,7 +233,9 @@ static grpc_call_error start_further(weir_call *call, const struct weir__batch *
     start_beside_one_batch(call, batch);
     return GRPC_CALL_OK;
   }
-  if (call->attempt.core == NULL) {
+  /* Until the call has ended, the attempt may be changing. acquire: pairs with its end */
+  bool ended = (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_ENDED) != 0;
+  if (ended && call->attempt.core == NULL) {
     /* It ended before it was sent: nothing is left to be sent or received. */
     weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
     return GRPC_CALL_OK;

@@ -220,12 +220,13 @@ static void advance_committed_locked(struct weir__stream *stream, struct step *s
     stream->guarded.ending = true;
     stream->call->plan.replayable = !stream->guarded.overflowed;
     step->end = true;
-    return; /* the call ends before anything else is handed out */
+    return;
+  }
+  if (stream->guarded.ending && !ended) {
+    return; /* the call ends before anything else is handed out; what is owed holds it meanwhile */
   }
   hand_out_done_locked(stream, ended ? 0 : status, step);
-  if (!stream->guarded.ending || ended) {
-    pass_straight_locked(stream);
-  }
+  pass_straight_locked(stream);
 }
 
 static void advance_failed_locked(struct weir__stream *stream, struct step *step) {
@@ -348,16 +349,19 @@ static struct step end_committed(struct weir__stream *stream) {
   return step;
 }
 
-/* Does what was decided. True: `event_out` is that of `current`, which is no longer pending. */
-static bool take_step(struct weir__stream *stream, struct step step,
-                      struct weir__completion *current, grpc_event *event_out) {
-  weir_call *call = stream->call;
+/* Does what was decided; if that is nothing, the call may be gone. True: `event_out` is that of
+ * `current`, which is no longer pending. */
+static bool take_step(weir_call *call, struct step step, struct weir__completion *current,
+                      grpc_event *event_out) {
   if (step.judge) {
     judge(call); /* the call may be gone */
     return false;
   }
   if (step.end) {
-    step = end_committed(stream);
+    step = end_committed(call->stream);
+  }
+  if (step.handed == 0) {
+    return false;
   }
   uint8_t own_slot = 0;
   if (current != NULL) {
@@ -373,25 +377,38 @@ static bool take_step(struct weir__stream *stream, struct step step,
 
 /* --- events --- */
 
+static bool is_direct(const weir_call *call) {
+  /* acquire: pairs with pass_straight_locked */
+  return (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_DIRECT) != 0;
+}
+
+static bool direct_on_event(weir_call *call, struct weir__completion *completion, bool ok,
+                            grpc_event *event_out) {
+  if ((completion->core_op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0) {
+    stream_on_status(call);
+  }
+  weir__call_hand_over(call, completion, ok, event_out);
+  return true;
+}
+
 /* A batch of the application's. */
 static bool stream_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
   weir_call *call = weir__call_of(completion);
   uint8_t op_types = completion->core_op_types;
   ok = note_received(call, op_types, ok);
-  /* acquire: pairs with pass_straight_locked */
-  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_DIRECT) != 0) {
-    if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0) {
-      stream_on_status(call);
-    }
-    weir__call_hand_over(call, completion, ok, event_out);
-    return true;
+  if (is_direct(call)) {
+    return direct_on_event(call, completion, ok, event_out);
   }
   struct weir__stream *stream = call->stream;
   pthread_mutex_lock(&stream->guarded.lock);
+  if (is_direct(call)) { /* now: the notes are not kept any more */
+    pthread_mutex_unlock(&stream->guarded.lock);
+    return direct_on_event(call, completion, ok, event_out);
+  }
   note_event_locked(stream, op_types, ok);
   struct step step = advance_locked(stream);
   pthread_mutex_unlock(&stream->guarded.lock);
-  return take_step(stream, step, completion, event_out);
+  return take_step(call, step, completion, event_out);
 }
 
 static void stream_deliver(struct weir__completion *completion, grpc_event *event_out) {
@@ -429,7 +446,7 @@ static bool own_on_event(struct weir__completion *completion, bool ok, grpc_even
   }
   struct step step = advance_locked(stream);
   pthread_mutex_unlock(&stream->guarded.lock);
-  (void)take_step(stream, step, NULL, event_out);
+  (void)take_step(call, step, NULL, event_out);
   weir__call_release(call);
   return false;
 }
@@ -543,19 +560,24 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   return GRPC_CALL_OK;
 }
 
-grpc_call_error weir__stream_start(weir_call *call, const struct weir__batch *batch,
-                                   int64_t now_ns) {
-  bool too_large = weir__call_request_too_large(call, batch);
-  /* acquire: pairs with pass_straight_locked */
-  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_DIRECT) != 0) {
-    if (too_large) {
-      stream_hit_limit(call);
-    }
-    return weir__stream_pass(call, batch, batch->op_types, now_ns);
+static grpc_call_error direct_start(weir_call *call, const struct weir__batch *batch,
+                                    int64_t now_ns) {
+  if (weir__call_request_too_large(call, batch)) {
+    stream_hit_limit(call);
   }
+  return weir__stream_pass(call, batch, batch->op_types, now_ns);
+}
+
+static grpc_call_error noted_start(weir_call *call, const struct weir__batch *batch,
+                                   int64_t now_ns) {
   struct weir__stream *stream = call->stream;
   struct step step = {.handed = 0, .judge = false, .end = false};
   pthread_mutex_lock(&stream->guarded.lock);
+  if (is_direct(call)) { /* now: the notes are not kept any more */
+    pthread_mutex_unlock(&stream->guarded.lock);
+    return direct_start(call, batch, now_ns);
+  }
+  bool too_large = weir__call_request_too_large(call, batch);
   if (too_large && stream->guarded.phase == WEIR__STREAM_BETWEEN) {
     atomic_store(&call->limit_hit, true);
   } else if (too_large) {
@@ -570,7 +592,20 @@ grpc_call_error weir__stream_start(weir_call *call, const struct weir__batch *ba
     step = advance_locked(stream);
   }
   pthread_mutex_unlock(&stream->guarded.lock);
-  (void)take_step(stream, step, NULL, NULL);
+  (void)take_step(call, step, NULL, NULL);
+  return error;
+}
+
+grpc_call_error weir__stream_start(weir_call *call, const struct weir__batch *batch,
+                                   int64_t now_ns) {
+  if (is_direct(call)) {
+    return direct_start(call, batch, now_ns);
+  }
+  /* Once the core has the batch it may be over, and the application may let the call go, before
+   * this thread has unlocked. relaxed: the caller has a share */
+  (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
+  grpc_call_error error = noted_start(call, batch, now_ns);
+  weir__call_release(call);
   return error;
 }
 

@@ -31,6 +31,7 @@ static bool merge_metadata(weir_call *call, grpc_op *op, int64_t now_ns,
 grpc_call_error weir__stream_pass(weir_call *call, const struct weir__batch *batch,
                                   uint8_t op_types, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
+  const struct weir_allocator *allocator = call->environment->allocator;
   struct weir__merged_metadata merged;
   weir__merged_metadata_init_empty(&merged);
   grpc_op ops[WEIR__N_CLIENT_OPS];
@@ -48,7 +49,7 @@ grpc_call_error weir__stream_pass(weir_call *call, const struct weir__batch *bat
   }
   grpc_call_error error = transport->call_start_batch(transport->context, call->attempt.core, ops,
                                                       n_ops, &call->completions[batch->slot]);
-  weir__merged_metadata_fini(&merged, call->environment->allocator);
+  weir__merged_metadata_fini(&merged, allocator); /* the call may be over, and gone */
   return error;
 }
 

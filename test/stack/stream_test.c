@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include <grpc/byte_buffer.h>
+#include <grpc/support/time.h>
 
 #include "test/stack/stack_fixture.h"
 
@@ -398,6 +399,48 @@ static void a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped(void
   unary_fini(&stream);
 }
 
+struct drain_at_end {
+  struct fixture *f;
+  size_t n_ends;
+  grpc_completion_type type;
+};
+
+/* Runs in the midst of a call's end, and does what another thread may do meanwhile. */
+static void drain_meanwhile(void *context, const struct weir_log_record *record) {
+  struct drain_at_end *meanwhile = context;
+  (void)record;
+  meanwhile->n_ends++;
+  meanwhile->type =
+      weir_completion_queue_next(meanwhile->f->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL).type;
+}
+
+static void what_comes_while_a_boundary_call_ends_waits_for_the_end(void **state) {
+  struct fixture *f = *state;
+  struct drain_at_end meanwhile = {.f = f};
+  f->log.base.context = &meanwhile;
+  f->log.base.write = drain_meanwhile;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND},
+                 {AT_MS(2), MESSAGE_THEN("secret", GRPC_STATUS_ABORTED, "secret"),
+                  WITH_INITIAL("x-where", "secret")}));
+  struct unary stream;
+  unary_init(f, &stream);
+  start_all(&stream);
+  run_until(f, T0 + MS(1));
+  /* The status, then the message, which binds the call and so ends it, then the headers. */
+  fake_clock_advance_to(&f->clock, T0 + MS(2));
+  scripted_transport_happen(&f->transport);
+  scripted_transport_turn(weir_completion_queue_core(f->queue));
+  run_until_idle(f);
+
+  assert_int_equal(meanwhile.n_ends, 1);
+  assert_int_equal(meanwhile.type, GRPC_QUEUE_TIMEOUT);
+  assert_int_equal(f->n_foreign, 6);
+  assert_int_equal(stream.status, GRPC_STATUS_ABORTED);
+  assert_false(unary_can_see(&stream, "secret"));
+  unary_fini(&stream);
+}
+
 static void nothing_more_comes_from_a_unary_call_that_has_ended(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -449,6 +492,7 @@ int main(void) {
       TEST(an_operation_under_way_is_not_started_again),
       TEST(a_refused_message_leaves_the_one_under_way_alone),
       TEST(a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped),
+      TEST(what_comes_while_a_boundary_call_ends_waits_for_the_end),
       TEST(nothing_more_comes_from_a_unary_call_that_has_ended),
       TEST(a_message_above_the_policys_limit_ends_a_stream),
   };
