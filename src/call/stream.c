@@ -516,7 +516,9 @@ static uint8_t passed_ops_locked(const struct weir__stream *stream, uint8_t op_t
   bool splits = (op_types & stream->guarded.marks.unclaimed &
                  WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0 &&
                 (passed & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0;
-  return stream->guarded.pumping || splits ? passed & (uint8_t)~WEIR__SENDS : passed;
+  /* A pump that was stopped may have its last batch with the core still. */
+  bool is_sending = stream->guarded.pumping || stream->guarded.sending != 0;
+  return is_sending || splits ? passed & (uint8_t)~WEIR__SENDS : passed;
 }
 
 static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,

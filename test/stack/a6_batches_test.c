@@ -8,6 +8,7 @@
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
+#include <grpc/support/time.h>
 
 #include "test/stack/batches.h"
 
@@ -263,6 +264,42 @@ static void a_message_that_waits_for_the_next_attempt_is_the_only_one(void **sta
 
 /* A slice may stand for memory without holding it. The application's is its own again once the tag
  * has come back. */
+/* The attempt has ended, which its batch with the status tells, while the event of a message that the
+ * engine has sent again is on its way: the core does not take another one yet. */
+static void a_message_is_taken_while_one_that_was_sent_again_is_not_heard_of(void **state) {
+  struct fixture *f = *state;
+  open_retrying(f, GRPC_STATUS_UNAVAILABLE, 2);
+  play(f,
+       SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(10), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "busy")},
+              {AT_MS(110), EXPECT_CONNECTING}, {AT_MS(115), CONNECTED},
+              {AT_MS(120), TRAILERS_ONLY(GRPC_STATUS_OK, "")}));
+  struct batched_call *call = batches_new(f);
+  (void)batched_call_start(call, OPS(SEND_METADATA, SEND_MESSAGE));
+  struct call_batch *receives = batched_call_start(call, OPS(RECV_ALL));
+  drain_until(f, T0);
+  (void)batched_call_start(call, OPS(SEND_MESSAGE));
+  drain_until(f, T0 + MS(114));
+
+  fake_clock_advance_to(&f->clock, T0 + MS(115));
+  struct awaited_tag between = {.is_out = false};
+  scripted_transport_happen(&f->transport);
+  scripted_transport_post(&f->transport, weir_completion_queue_core(f->queue),
+                          awaited_tag_go(&between), true, T0 + MS(115));
+  assert_true(awaited_tag_take(f->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC)));
+  assert_int_equal(between.n_came, 1); /* and the second message is with the core */
+
+  fake_clock_advance_to(&f->clock, T0 + MS(120));
+  scripted_transport_happen(&f->transport);
+  scripted_transport_turn(weir_completion_queue_core(f->queue));
+  assert_true(awaited_tag_take(f->queue, gpr_inf_past(GPR_CLOCK_MONOTONIC)));
+  assert_true(batch_is_success(receives));
+  struct call_batch *late = batched_call_start(call, OPS(SEND_MESSAGE));
+  drain(f);
+  assert_true(batch_is_failure(late));
+  assert_status(call, GRPC_STATUS_OK, "");
+  batched_call_release(call);
+}
+
 static void metadata_outlive_the_memory_that_they_were_in(void **state) {
   struct fixture *f = *state;
   static char key[] = "x-key";
@@ -294,6 +331,7 @@ int main(void) {
       TEST(what_is_received_after_the_commit_goes_straight_through),
       TEST(what_is_under_way_is_not_started_again_in_any_attempt),
       TEST(a_message_that_waits_for_the_next_attempt_is_the_only_one),
+      TEST(a_message_is_taken_while_one_that_was_sent_again_is_not_heard_of),
       TEST(metadata_outlive_the_memory_that_they_were_in),
   };
   return cmocka_run_group_tests_name("a6_batches", tests, NULL, NULL);

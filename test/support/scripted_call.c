@@ -393,8 +393,31 @@ static struct scripted_batch *batch_free(struct scripted_call *call) {
   return NULL;
 }
 
-void scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t n_ops, void *tag) {
+static bool slot_is_taken(const struct scripted_call *call, const void *tag) {
+  for (size_t i = 0; i < SCRIPTED_OPS; i++) {
+    if (call->batches[i].in_use && call->batches[i].tag == tag) {
+      return true;
+    }
+  }
+  return tag != NULL && scripted_queue_holds(call->queue, tag);
+}
+
+/* The batch with `tag` begins with an operation of `type`. */
+static void slot_take(struct scripted_call *call, grpc_op_type type, void *tag) {
+  for (size_t i = 0; i < GRPC_OP_RECV_CLOSE_ON_SERVER; i++) {
+    if (call->slot_tags[i] == tag) {
+      call->slot_tags[i] = NULL; /* what it was before is over */
+    }
+  }
+  call->slot_tags[type] = tag;
+}
+
+bool scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t n_ops, void *tag) {
   assert_int_equal(call->kind, CALL_ATTEMPT);
+  if (slot_is_taken(call, call->slot_tags[ops->op])) {
+    return false;
+  }
+  slot_take(call, ops->op, tag);
   scripted_queue_begin(call->queue);
   struct scripted_batch *batch = batch_free(call);
   *batch = (struct scripted_batch){.all_ok = true, .tag = tag};
@@ -418,6 +441,7 @@ void scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t 
     (void)batch_progress(call, batch); /* it only sends */
   }
   call_progress(call);
+  return true;
 }
 
 /* --- life --- */

@@ -77,15 +77,17 @@ struct scripted_call {
   size_t n_taken;
 
   struct scripted_batch batches[SCRIPTED_OPS];
-  grpc_op ops[GRPC_OP_RECV_CLOSE_ON_SERVER]; /* outputs of what is waiting, by type */
+  void *slot_tags[GRPC_OP_RECV_CLOSE_ON_SERVER]; /* of the last batch that began with the type */
+  grpc_op ops[GRPC_OP_RECV_CLOSE_ON_SERVER];     /* outputs of what is waiting, by type */
 };
 
 struct scripted_call *scripted_call_new(struct scripted_transport *transport, enum call_kind kind,
                                         struct scripted_queue *queue);
 void scripted_call_free(struct scripted_call *call);
 
-/* Starts a batch that is not empty. */
-void scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t n_ops, void *tag);
+/* Starts a batch that is not empty. False: the one before it that began with the same operation is
+ * under way, or its event has not been taken. */
+bool scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t n_ops, void *tag);
 
 /* The peer answers; ignored when the call has ended. */
 void scripted_call_answer(struct scripted_call *call, const struct wire_answer *answer);

@@ -38,6 +38,14 @@ void scripted_queue_begin(struct scripted_queue *queue) {
   queue->n_open++;
 }
 
+bool scripted_queue_holds(const struct scripted_queue *queue, const void *tag) {
+  const struct scripted_event *event = queue->events;
+  while (event != NULL && event->tag != tag) {
+    event = event->next;
+  }
+  return event != NULL || (queue->cached != NULL && queue->cached->tag == tag);
+}
+
 void scripted_queue_turn(struct scripted_queue *queue) {
   struct scripted_event *turned = NULL;
   while (queue->events != NULL) {

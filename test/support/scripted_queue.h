@@ -27,6 +27,9 @@ void scripted_queue_begin(struct scripted_queue *queue);
 /* It has ended. Its event goes into the cache, if there is one and it is empty. */
 void scripted_queue_push(struct scripted_queue *queue, void *tag, bool success);
 
+/* Whether an event with the tag waits to be taken. */
+bool scripted_queue_holds(const struct scripted_queue *queue, const void *tag);
+
 /* Turns the order of the events round: two drainers may handle them in any. */
 void scripted_queue_turn(struct scripted_queue *queue);
 

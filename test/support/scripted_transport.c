@@ -309,8 +309,8 @@ static grpc_call_error scripted_start_batch(void *context, grpc_call *handle, co
   if (transport->n_start_batches == transport->start_fails_at) {
     return GRPC_CALL_ERROR;
   }
-  scripted_call_start(call, ops, n_ops, tag);
-  return GRPC_CALL_OK;
+  return scripted_call_start(call, ops, n_ops, tag) ? GRPC_CALL_OK
+                                                    : GRPC_CALL_ERROR_TOO_MANY_OPERATIONS;
 }
 
 static void name_attempt(struct sent_attempt *attempt, const struct weir__call_target *target) {
