@@ -11,12 +11,14 @@ ARGS ?=
 
 config = $(if $(CONFIG),--config=$(CONFIG))
 
-.PHONY: help demo check bench lint format clean setup-build setup-check setup-bench setup-lint
+.PHONY: help demo check bench fuzz lint format clean
+.PHONY: setup-build setup-check setup-bench setup-fuzz setup-lint
 
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
 	@echo 'make bench [ARGS=...]                       what a call costs'
+	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint                                   format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
 	@echo 'make clean                                  removes what was built'
@@ -31,6 +33,9 @@ check: setup-check
 bench: setup-bench
 	@$(BAZEL) build --config=opt //bench/... >&2
 	@bazel-bin/bench/bench $(ARGS)
+
+fuzz: setup-fuzz
+	@BAZEL='$(BAZEL)' test/fuzz/run $(ARGS)
 
 lint: setup-lint
 	@BAZEL='$(BAZEL)' test/lint/run
@@ -49,6 +54,9 @@ setup-check:
 
 setup-bench:
 	@bazel/setup.sh build bench
+
+setup-fuzz:
+	@bazel/setup.sh build check fuzz
 
 setup-lint:
 	@bazel/setup.sh build lint

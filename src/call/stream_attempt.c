@@ -152,6 +152,7 @@ void weir__stream_renew_locked(struct weir__stream *stream) {
   }
   stream->guarded.pumping = replay->has_metadata || replay->n_messages > 0 || replay->half_closed;
   stream->guarded.sending = 0;
+  stream->guarded.settles = 0;
   stream->guarded.metadata_sent = false;
   stream->guarded.half_closed = false;
   stream->guarded.n_messages_sent = 0;
@@ -221,28 +222,40 @@ bool weir__stream_pump_locked(struct weir__stream *stream, int64_t now_ns) {
     return false;
   }
   stream->guarded.sending = sends;
+  stream->guarded.settles = sends;
   return true;
 }
 
 void weir__stream_stop_pump_locked(struct weir__stream *stream) {
-  if (stream->guarded.pumping) {
-    stream->guarded.pumping = false;
-    stream->guarded.marks.failed |= stream->guarded.marks.undone & WEIR__SENDS;
-    stream->guarded.marks.undone &= (uint8_t)~WEIR__SENDS;
+  if (!stream->guarded.pumping) {
+    return;
   }
+  stream->guarded.pumping = false;
+  /* Of what is under way, what the application waits for is settled by its event. */
+  stream->guarded.settles &= stream->guarded.marks.undone;
+  if (stream->guarded.n_messages_sent + 1 < stream->guarded.replay.n_messages) {
+    stream->guarded.settles &= (uint8_t)~WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE); /* an earlier one */
+  }
+  uint8_t lost = WEIR__SENDS & (uint8_t)~stream->guarded.settles;
+  stream->guarded.marks.failed |= stream->guarded.marks.undone & lost;
+  stream->guarded.marks.undone &= (uint8_t)~lost;
 }
 
 void weir__stream_pumped_locked(struct weir__stream *stream, bool ok) {
   uint8_t sent = stream->guarded.sending;
+  uint8_t done = stream->guarded.settles;
   stream->guarded.sending = 0;
-  if (!stream->guarded.pumping) {
-    return; /* it was stopped: what is undone now is somebody else's */
-  }
+  stream->guarded.settles = 0;
   if (!ok) {
+    stream->guarded.marks.failed |= stream->guarded.marks.undone & done;
+    stream->guarded.marks.undone &= (uint8_t)~done;
     weir__stream_stop_pump_locked(stream);
     return;
   }
-  uint8_t done = sent;
+  if (!stream->guarded.pumping) {
+    stream->guarded.marks.undone &= (uint8_t)~done;
+    return;
+  }
   if ((sent & WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA)) != 0) {
     stream->guarded.metadata_sent = true;
   }

@@ -10,7 +10,7 @@
 #include <weir/policy.h>
 
 #include "src/policy/policy.h"
-#include "test/fuzz/policy_fuzz.h"
+#include "test/fuzz/fuzz_target.h"
 #include "test/support/counting_allocator.h"
 
 /* What a load came to; problems are hashed in their order. */

@@ -11,7 +11,7 @@
 
 #include "src/base/allocator.h"
 #include "src/policy/json.h"
-#include "test/fuzz/policy_fuzz.h"
+#include "test/fuzz/fuzz_target.h"
 
 static bool has_duplicates(const struct weir__json *json) {
   for (uint32_t i = 0; i < json->n_values; i++) {

@@ -21,6 +21,7 @@ enum wire_event {
   /* the same, but there is no connection yet: what is sent has not ended until something comes */
   WIRE_EXPECT_CONNECTING,
   WIRE_CONNECTED,     /* there is one now */
+  WIRE_READ,          /* the peer reads: what an attempt holds back is sent */
   WIRE_TRAILERS_ONLY, /* a status without headers */
   WIRE_HEADERS,
   WIRE_MESSAGE,      /* headers too, if they have not come */

@@ -73,6 +73,10 @@ static void publish(const struct published *published, size_t n_unpublished,
 
 /* --- what comes back --- */
 
+static bool waits_for(const struct scripted_batch *batch, grpc_op_type type) {
+  return (batch->waiting & (1u << type)) != 0;
+}
+
 static size_t unpublished_initial(const struct scripted_call *call) {
   if (call->has_headers) {
     return 2;
@@ -137,6 +141,11 @@ static bool receive_headers(struct scripted_call *call, bool *ok_out) {
   if (!call->has_headers && call->end == END_NOT) {
     return false;
   }
+  call->metadata_done = true;
+  if (call->end == END_LOCAL) {
+    *ok_out = false;
+    return true;
+  }
   grpc_metadata_array *array =
       call->ops[GRPC_OP_RECV_INITIAL_METADATA].data.recv_initial_metadata.recv_initial_metadata;
   publish(&call->initial, unpublished_initial(call), array);
@@ -144,17 +153,13 @@ static bool receive_headers(struct scripted_call *call, bool *ok_out) {
   return true;
 }
 
-/* Who has not asked for the headers gets neither messages nor what the peer says of the end. */
-static bool headers_were_asked(const struct scripted_call *call) {
-  return (call->once & (1u << GRPC_OP_RECV_INITIAL_METADATA)) != 0;
-}
-
-static bool receive_message(struct scripted_call *call, bool *ok_out) {
+static bool receive_message(struct scripted_call *call, const struct scripted_batch *batch,
+                            bool *ok_out) {
   grpc_byte_buffer **buffer = call->ops[GRPC_OP_RECV_MESSAGE].data.recv_message.recv_message;
+  if ((call->n_taken < call->n_messages || call->message_stuck) && !call->metadata_done) {
+    return false;
+  }
   if (call->n_taken < call->n_messages) {
-    if (!headers_were_asked(call)) {
-      return false;
-    }
     grpc_slice slice = slice_of_text(call->transport, call->messages[call->n_taken++]);
     *buffer = grpc_raw_byte_buffer_create(&slice, 1);
     grpc_slice_unref(slice);
@@ -165,18 +170,30 @@ static bool receive_message(struct scripted_call *call, bool *ok_out) {
   }
   *buffer = NULL;
   call->failed_before_recv_message = failed_before_recv_message(call->end);
-  *ok_out = end_is_told_by_status(call->end);
+  bool cut_off = call->end == END_LOCAL && batch->saw_end && !call->message_stuck;
+  *ok_out = end_is_told_by_status(call->end) || cut_off;
+  call->message_stuck = false;
   return true;
 }
 
-static bool receive_status(struct scripted_call *call, uint8_t others) {
-  bool reads_first = call->status == GRPC_STATUS_OK && call->n_taken < call->n_messages;
-  bool hears = headers_were_asked(call) || !end_is_told_by_status(call->end);
-  if (call->end == END_NOT || reads_first || !hears ||
-      (others & (1u << GRPC_OP_RECV_MESSAGE)) != 0) {
+/* Whether the status is there to be received. The initial metadata come before it, and so do
+ * messages, whatever the status is; an end by this process does not wait for them. */
+static bool status_is_due(const struct scripted_call *call, const struct scripted_batch *batch) {
+  if (call->end == END_NOT || waits_for(batch, GRPC_OP_RECV_MESSAGE)) {
+    return false;
+  }
+  if (call->cut_short || call->end == END_LOCAL || call->end == END_NEVER_SENT) {
+    return true;
+  }
+  return call->metadata_done && call->n_taken == call->n_messages;
+}
+
+static bool receive_status(struct scripted_call *call, const struct scripted_batch *batch) {
+  if (!status_is_due(call, batch)) {
     return false;
   }
   const grpc_op *op = &call->ops[GRPC_OP_RECV_STATUS_ON_CLIENT];
+  call->status_done = true;
   publish(&call->trailing, unpublished_trailing(call->end),
           op->data.recv_status_on_client.trailing_metadata);
   *op->data.recv_status_on_client.status = (grpc_status_code)call->status;
@@ -190,89 +207,191 @@ static bool receive_status(struct scripted_call *call, uint8_t others) {
   return true;
 }
 
-static void batch_op_done(struct scripted_batch *batch, grpc_op_type type, bool ok) {
-  batch->waiting &= (uint8_t) ~(1u << type);
-  batch->all_ok = batch->all_ok && ok;
+/* --- what is sent --- */
+
+/* Tries to end one sending operation. */
+static bool send_metadata(const struct scripted_call *call, bool *ok_out) {
+  if (call->was_sent && !call->attempt->is_connecting) {
+    return true;
+  }
+  *ok_out = false;
+  return call->end != END_NOT;
 }
 
-static bool waits_for(const struct scripted_batch *batch, grpc_op_type type) {
-  return (batch->waiting & (1u << type)) != 0;
+static bool leaves(const struct scripted_call *call) {
+  return call->end == END_NOT && call->was_sent && !call->attempt->is_connecting &&
+         !call->attempt->holds_sends;
 }
 
-/* Whether something of the batch ended. */
+static bool send_message(const struct scripted_call *call, const struct scripted_batch *batch,
+                         bool *ok_out) {
+  if (leaves(call)) {
+    return true;
+  }
+  *ok_out = call->attempt->held_are_out && batch->saw_end && call->end != END_NEVER_SENT;
+  return call->end != END_NOT;
+}
+
+/* The core says that closing has worked when the peer has ended the call. */
+static bool send_close(const struct scripted_call *call, bool *ok_out) {
+  bool behind_message = false;
+  for (size_t i = 0; i < SCRIPTED_OPS; i++) {
+    behind_message = behind_message || (call->batches[i].in_use &&
+                                        waits_for(&call->batches[i], GRPC_OP_SEND_MESSAGE));
+  }
+  if (leaves(call)) {
+    return !behind_message;
+  }
+  *ok_out = call->end != END_NEVER_SENT && call->end != END_LOCAL;
+  return call->end != END_NOT;
+}
+
+/* --- progress --- */
+
+static void note_result(struct sent_attempt *attempt, grpc_op_type type, enum sent_result result) {
+  attempt->results[type] = result;
+  size_t n = attempt->n_messages;
+  if (type == GRPC_OP_SEND_MESSAGE && n <= SENT_MESSAGES) {
+    attempt->message_results[n - 1] = result; /* one at a time: it is the last */
+  }
+}
+
+static bool op_ends(struct scripted_call *call, struct scripted_batch *batch, grpc_op_type type,
+                    bool *ok_out) {
+  switch (type) {
+  case GRPC_OP_SEND_INITIAL_METADATA:
+    return send_metadata(call, ok_out);
+  case GRPC_OP_SEND_MESSAGE:
+    return send_message(call, batch, ok_out);
+  case GRPC_OP_SEND_CLOSE_FROM_CLIENT:
+    return send_close(call, ok_out);
+  case GRPC_OP_RECV_INITIAL_METADATA:
+    return receive_headers(call, ok_out);
+  case GRPC_OP_RECV_MESSAGE:
+    return receive_message(call, batch, ok_out);
+  case GRPC_OP_RECV_STATUS_ON_CLIENT:
+    return receive_status(call, batch);
+  case GRPC_OP_SEND_STATUS_FROM_SERVER:
+  case GRPC_OP_RECV_CLOSE_ON_SERVER:
+    break;
+  }
+  fail_msg("no operation of a client");
+  return false;
+}
+
+/* What a batch that fails has received is not handed out. */
+static void drop_message(struct scripted_call *call, const struct scripted_batch *batch) {
+  if ((batch->op_types & (1u << GRPC_OP_RECV_MESSAGE)) != 0) {
+    grpc_byte_buffer **buffer = call->ops[GRPC_OP_RECV_MESSAGE].data.recv_message.recv_message;
+    grpc_byte_buffer_destroy(*buffer);
+    *buffer = NULL;
+  }
+}
+
+/* Whether an operation has ended. */
 static bool batch_progress(struct scripted_call *call, struct scripted_batch *batch) {
-  uint8_t before = batch->waiting;
-  bool ok = true;
-  if (waits_for(batch, GRPC_OP_RECV_INITIAL_METADATA) && receive_headers(call, &ok)) {
-    batch_op_done(batch, GRPC_OP_RECV_INITIAL_METADATA, ok);
-  }
-  ok = true;
-  if (waits_for(batch, GRPC_OP_RECV_MESSAGE) && receive_message(call, &ok)) {
-    batch_op_done(batch, GRPC_OP_RECV_MESSAGE, ok);
-  }
-  if (waits_for(batch, GRPC_OP_RECV_STATUS_ON_CLIENT) && receive_status(call, batch->waiting)) {
-    batch_op_done(batch, GRPC_OP_RECV_STATUS_ON_CLIENT, true);
+  static const grpc_op_type types[SCRIPTED_OPS] = {
+      GRPC_OP_SEND_INITIAL_METADATA, GRPC_OP_SEND_MESSAGE, GRPC_OP_SEND_CLOSE_FROM_CLIENT,
+      GRPC_OP_RECV_INITIAL_METADATA, GRPC_OP_RECV_MESSAGE, GRPC_OP_RECV_STATUS_ON_CLIENT,
+  };
+  bool progress = false;
+  for (size_t i = 0; i < SCRIPTED_OPS; i++) {
+    bool ok = true;
+    if (waits_for(batch, types[i]) && op_ends(call, batch, types[i], &ok)) {
+      batch->waiting &= (uint8_t) ~(1u << types[i]);
+      batch->all_ok = batch->all_ok && ok;
+      note_result(call->attempt, types[i], ok ? SENT_OK : SENT_FAILED);
+      progress = true;
+    }
   }
   if (batch->waiting == 0) {
     batch->in_use = false;
+    if (!batch->all_ok && !batch->has_status) {
+      drop_message(call, batch);
+    }
     scripted_queue_push(call->queue, batch->tag, batch->all_ok || batch->has_status);
   }
-  return batch->waiting != before;
+  return progress;
 }
 
-/* A message that is taken may let the status come, whichever batch is the first. */
+/* Lets end what can: one operation may wait for another. */
 static void call_progress(struct scripted_call *call) {
   bool progress = true;
   while (progress) {
     progress = false;
     for (size_t i = 0; i < SCRIPTED_OPS; i++) {
-      if (call->batches[i].in_use && batch_progress(call, &call->batches[i])) {
-        progress = true;
-      }
+      progress = (call->batches[i].in_use && batch_progress(call, &call->batches[i])) || progress;
     }
   }
 }
 
-static bool is_send(grpc_op_type type) {
-  return type == GRPC_OP_SEND_INITIAL_METADATA || type == GRPC_OP_SEND_MESSAGE ||
-         type == GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-}
-
-/* What was sent without a connection ends. */
-static void call_sends_end(struct scripted_call *call, bool ok) {
-  if (!call->attempt->is_connecting) {
-    return;
-  }
-  call->attempt->is_connecting = false;
+static void set_end(struct scripted_call *call, enum call_end end, int status, const char *text) {
+  struct sent_attempt *attempt = call->attempt;
+  call->end = end;
+  call->status = status;
+  call->text = text != NULL ? text : "";
+  attempt->ended_at_ns = call->transport->clock->now_ns;
+  attempt->will_answer = false;
+  attempt->ended = true;
+  attempt->unprocessed = end == END_UNPROCESSED;
+  attempt->status = status;
   for (size_t i = 0; i < SCRIPTED_OPS; i++) {
-    for (int type = 0; type <= GRPC_OP_RECV_STATUS_ON_CLIENT; type++) {
-      struct scripted_batch *batch = &call->batches[i];
-      if (batch->in_use && is_send((grpc_op_type)type) && waits_for(batch, (grpc_op_type)type)) {
-        batch_op_done(batch, (grpc_op_type)type, ok);
-      }
-    }
+    call->batches[i].saw_end = call->batches[i].in_use;
   }
 }
 
 static void call_end(struct scripted_call *call, enum call_end end, int status, const char *text) {
-  call_sends_end(call, end != END_NEVER_SENT && end != END_UNPROCESSED && end != END_LOCAL);
-  call->end = end;
-  call->status = status;
-  call->text = text != NULL ? text : "";
-  call->attempt->ended_at_ns = call->transport->clock->now_ns;
-  call->attempt->will_answer = false;
+  set_end(call, end, status, text);
+  if (end == END_LOST || end == END_UNPROCESSED) {
+    call->n_messages = call->n_taken; /* the core drops what was not read */
+  }
+  scripted_transport_note_end(call->transport, call->attempt);
+  call_progress(call);
+}
+
+/* What has not been read never will be. */
+static void drop_unread(struct scripted_call *call) {
+  for (size_t i = 0; i < SCRIPTED_OPS && call->n_taken < call->n_messages; i++) {
+    call->message_stuck =
+        call->message_stuck || (call->batches[i].in_use && !call->metadata_done &&
+                                waits_for(&call->batches[i], GRPC_OP_RECV_MESSAGE));
+  }
+  call->n_messages = call->n_taken;
+}
+
+/* The peer has ended the call, but its status has not been received. If it waits for messages to be
+ * read, it is this process's instead. */
+static void cut_short(struct scripted_call *call, int status, const char *text) {
+  if (call->n_taken < call->n_messages) {
+    drop_unread(call);
+    call->attempt->ended_here = true;
+    set_end(call, END_LOCAL, status, text);
+  }
+  call->cut_short = true;
   call_progress(call);
 }
 
 void scripted_call_end_locally(struct scripted_call *call, int status, const char *text) {
-  bool on_the_wire = call->was_sent && !call->attempt->is_connecting;
-  call_end(call, on_the_wire ? END_LOCAL : END_NEVER_SENT, status, text);
+  if (call->end == END_NOT) {
+    bool reached = call->was_sent && !call->attempt->is_connecting;
+    drop_unread(call);
+    call->attempt->ended_here = true;
+    call_end(call, reached ? END_LOCAL : END_NEVER_SENT, status, text);
+  } else if (!call->status_done && !call->cut_short) {
+    cut_short(call, status, text);
+  }
+}
+
+bool scripted_call_has_deadline(const struct scripted_call *call) {
+  bool waits_for_status = (call->once & (1u << GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0 &&
+                          !call->status_done && !call->cut_short;
+  return call->kind == CALL_ATTEMPT && (call->end == END_NOT || waits_for_status);
 }
 
 static void answer_headers(struct scripted_call *call, const struct wire_answer *answer) {
-  call_sends_end(call, true);
   if (!call->has_headers) {
     call->has_headers = true;
+    call->attempt->has_headers = true;
     published_fill(call->transport, &call->initial, answer->initial);
   }
 }
@@ -280,6 +399,15 @@ static void answer_headers(struct scripted_call *call, const struct wire_answer 
 static void answer_message(struct scripted_call *call, const char *body) {
   assert_true(call->n_messages < SCRIPTED_MESSAGES);
   call->messages[call->n_messages++] = body;
+  call->attempt->n_received++;
+}
+
+/* Whatever comes, comes by a connection; what was sent has ended then. */
+static void note_connection(struct scripted_call *call, enum wire_event what) {
+  if (call->attempt->is_connecting && what != WIRE_CONNECT_FAIL && what != WIRE_UNPROCESSED) {
+    call->attempt->is_connecting = false;
+    call_progress(call);
+  }
 }
 
 void scripted_call_answer(struct scripted_call *call, const struct wire_answer *answer) {
@@ -287,9 +415,12 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
     return; /* it comes too late */
   }
   published_fill(call->transport, &call->trailing, answer->trailing);
+  note_connection(call, answer->what);
   switch (answer->what) {
   case WIRE_CONNECTED:
-    call_sends_end(call, true);
+    break; /* that is all */
+  case WIRE_READ:
+    call->attempt->holds_sends = false;
     call_progress(call);
     break;
   case WIRE_TRAILERS_ONLY:
@@ -335,32 +466,33 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
 
 /* --- what is started --- */
 
-/* Does a sending operation, which ends at once if there is a connection. */
-static bool send_op(struct scripted_call *call, const grpc_op *op) {
-  bool reached = call->end != END_NEVER_SENT && call->end != END_LOCAL;
+/* What a sending operation does at once: a message is emptied, whatever comes of it. */
+static void op_begin(struct scripted_call *call, const grpc_op *op) {
   switch (op->op) {
   case GRPC_OP_SEND_INITIAL_METADATA:
-    if (call->end != END_NOT) {
-      return false;
+    if (call->end == END_NOT) {
+      sent_attempt_note_metadata(call->attempt, op);
+      scripted_transport_note_sent(call->transport, call->attempt);
+      call->was_sent = true;
     }
-    sent_attempt_note_metadata(call->attempt, op);
-    scripted_transport_note_sent(call->transport, call->attempt);
-    call->was_sent = true;
-    return true;
+    break;
   case GRPC_OP_SEND_MESSAGE:
     sent_attempt_take_message(call->attempt, op);
-    return call->end == END_NOT;
+    break;
   case GRPC_OP_SEND_CLOSE_FROM_CLIENT:
     call->attempt->half_closed = true;
-    return reached;
+    break;
   case GRPC_OP_RECV_INITIAL_METADATA:
   case GRPC_OP_RECV_MESSAGE:
   case GRPC_OP_RECV_STATUS_ON_CLIENT:
+    call->ops[op->op] = *op;
+    break;
   case GRPC_OP_SEND_STATUS_FROM_SERVER:
   case GRPC_OP_RECV_CLOSE_ON_SERVER:
     break;
   }
-  return true;
+  note_result(call->attempt, op->op, SENT_UNDER_WAY);
+  scripted_transport_note_op(call->transport, call->attempt, op->op);
 }
 
 /* What the core would refuse, weir has to have refused before. */
@@ -423,22 +555,13 @@ bool scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t 
   *batch = (struct scripted_batch){.all_ok = true, .tag = tag};
   for (size_t i = 0; i < n_ops; i++) {
     check_op(call, batch, &ops[i]);
-    if (!is_send(ops[i].op)) {
-      batch->waiting |= (uint8_t)(1u << ops[i].op);
-      call->ops[ops[i].op] = ops[i];
-      batch->has_status = batch->has_status || ops[i].op == GRPC_OP_RECV_STATUS_ON_CLIENT;
-    }
+    batch->waiting |= (uint8_t)(1u << ops[i].op);
+    batch->op_types |= (uint8_t)(1u << ops[i].op);
+    batch->has_status = batch->has_status || ops[i].op == GRPC_OP_RECV_STATUS_ON_CLIENT;
   }
   batch->in_use = true;
   for (size_t i = 0; i < n_ops; i++) {
-    bool ok = send_op(call, &ops[i]);
-    batch->all_ok = batch->all_ok && ok;
-    if (is_send(ops[i].op) && call->attempt->is_connecting) {
-      batch->waiting |= (uint8_t)(1u << ops[i].op);
-    }
-  }
-  if (batch->waiting == 0) {
-    (void)batch_progress(call, batch); /* it only sends */
+    op_begin(call, &ops[i]);
   }
   call_progress(call);
   return true;
@@ -461,8 +584,8 @@ struct scripted_call *scripted_call_new(struct scripted_transport *transport, en
 
 void scripted_call_free(struct scripted_call *call) {
   struct scripted_transport *transport = call->transport;
-  if (call->kind == CALL_ATTEMPT && call->end == END_NOT) {
-    call->attempt->cancelled = true;
+  if (call->kind == CALL_ATTEMPT) {
+    call->attempt->cancelled = call->attempt->cancelled || call->end == END_NOT;
     scripted_call_end_locally(call, GRPC_STATUS_CANCELLED, "Cancelled");
   }
   struct scripted_call **place = &transport->calls;
@@ -477,8 +600,7 @@ void scripted_call_free(struct scripted_call *call) {
     call->attempt->released = true;
   }
   if (!call->was_sent && call->attempt != NULL) {
-    free(call->attempt->message);
-    free(call->attempt);
+    sent_attempt_free(call->attempt);
   }
   free(call);
 }

@@ -46,9 +46,11 @@ struct published {
 
 struct scripted_batch {
   bool in_use;
+  bool saw_end; /* it was under way when the call ended */
   bool all_ok;
   bool has_status;
-  uint8_t waiting; /* bit n: operation n has not ended */
+  uint8_t op_types; /* bit n: operation n is in it */
+  uint8_t waiting;  /* and has not ended */
   void *tag;
 };
 
@@ -62,7 +64,12 @@ struct scripted_call {
   struct census_context *census;
   size_t n_refs;
   bool was_sent;
-  uint8_t once; /* operations that were started, of those that a call has once */
+  uint8_t once;       /* operations that were started, of those that a call has once */
+  bool metadata_done; /* GRPC_OP_RECV_INITIAL_METADATA has ended, which others wait for */
+  bool status_done;
+  bool cut_short; /* ended by this process when the peer had ended it: nothing waits any more */
+  /* A message had come when the call was cut short, and waits for the initial metadata for ever. */
+  bool message_stuck;
 
   bool has_headers;
   enum call_end end;
@@ -92,7 +99,11 @@ bool scripted_call_start(struct scripted_call *call, const grpc_op *ops, size_t 
 /* The peer answers; ignored when the call has ended. */
 void scripted_call_answer(struct scripted_call *call, const struct wire_answer *answer);
 
-/* This process ends the call: a deadline, or a cancellation. `text` is borrowed. */
+/* This process ends the call: a deadline, or a cancellation. `text` is borrowed. Where the peer has
+ * ended it, what still waits does not any more. */
 void scripted_call_end_locally(struct scripted_call *call, int status, const char *text);
+
+/* Whether the deadline would still make a difference. */
+bool scripted_call_has_deadline(const struct scripted_call *call);
 
 #endif /* WEIR_TEST_SUPPORT_SCRIPTED_CALL_H */

@@ -179,6 +179,20 @@ void scripted_transport_note_sent(struct scripted_transport *transport,
   }
 }
 
+void scripted_transport_note_op(struct scripted_transport *transport, struct sent_attempt *attempt,
+                                grpc_op_type type) {
+  if (transport->on_op != NULL) {
+    transport->on_op(transport->on_send_context, attempt, type);
+  }
+}
+
+void scripted_transport_note_end(struct scripted_transport *transport,
+                                 struct sent_attempt *attempt) {
+  if (transport->on_end != NULL) {
+    transport->on_end(transport->on_send_context, attempt);
+  }
+}
+
 /* --- time --- */
 
 enum source { SOURCE_NONE, SOURCE_SCRIPT, SOURCE_ANSWER, SOURCE_POST, SOURCE_DEADLINE };
@@ -214,7 +228,7 @@ static struct upcoming upcoming_find(const struct scripted_transport *transport)
                    (struct upcoming){.source = SOURCE_POST, .at_ns = post->at_ns, .post = post});
   }
   for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
-    if (call->kind == CALL_ATTEMPT && call->end == END_NOT) {
+    if (scripted_call_has_deadline(call)) {
       upcoming_offer(&best, (struct upcoming){.source = SOURCE_DEADLINE,
                                               .at_ns = call->attempt->deadline_at_ns,
                                               .call = call});
@@ -233,6 +247,14 @@ static void post_happens(struct scripted_transport *transport, struct scripted_p
   free(post);
 }
 
+static void answer_happens(struct scripted_transport *transport, struct scripted_call *call) {
+  call->attempt->will_answer = false;
+  scripted_call_answer(call, &call->attempt->answer);
+  if (call->end == END_NOT && transport->on_answered != NULL) {
+    transport->on_answered(transport->on_send_context, call->attempt);
+  }
+}
+
 static void upcoming_happens(struct scripted_transport *transport,
                              const struct upcoming *upcoming) {
   fake_clock_advance_to(transport->clock, upcoming->at_ns);
@@ -241,8 +263,7 @@ static void upcoming_happens(struct scripted_transport *transport,
     script_step(transport);
     break;
   case SOURCE_ANSWER:
-    upcoming->call->attempt->will_answer = false;
-    scripted_call_answer(upcoming->call, &upcoming->call->attempt->answer);
+    answer_happens(transport, upcoming->call);
     break;
   case SOURCE_POST:
     post_happens(transport, upcoming->post);
@@ -343,7 +364,7 @@ static grpc_call *scripted_call_create(void *context, const struct weir__call_ta
   transport->n_touches++;
   transport->n_created++;
   struct scripted_call *call = scripted_call_new(transport, CALL_ATTEMPT, queue_of(target->queue));
-  call->attempt = calloc(1, sizeof *call->attempt);
+  call->attempt = sent_attempt_new();
   assert_non_null(call->attempt);
   name_attempt(call->attempt, target);
   assert_int_equal(target->deadline.clock_type, GPR_CLOCK_MONOTONIC);
@@ -367,12 +388,14 @@ static void scripted_call_cancel(void *context, grpc_call *handle, grpc_status_c
   struct scripted_call *call = call_of(handle);
   (void)context;
   assert_int_equal(call->kind, CALL_ATTEMPT);
-  if (call->end != END_NOT) {
-    return;
+  if (call->own_text != NULL) {
+    return; /* the first cancellation stands */
   }
-  call->attempt->cancelled = true;
-  call->attempt->cancel_code = code;
   call->own_text = gpr_strdup(description);
+  if (call->end == END_NOT) {
+    call->attempt->cancelled = true;
+    call->attempt->cancel_code = code;
+  }
   scripted_call_end_locally(call, (int)code, call->own_text);
 }
 
@@ -475,7 +498,7 @@ grpc_call *scripted_transport_parent(struct scripted_transport *transport) {
 void scripted_transport_cancel_parent(struct scripted_transport *transport, grpc_call *parent) {
   call_of(parent)->end = END_LOCAL;
   for (struct scripted_call *call = transport->calls; call != NULL; call = call->next) {
-    if (call->parent == parent && call->end == END_NOT) {
+    if (call->parent == parent) {
       scripted_call_end_locally(call, GRPC_STATUS_CANCELLED, "Cancelled");
     }
   }
@@ -551,6 +574,10 @@ void scripted_transport_post(struct scripted_transport *transport, grpc_completi
   *last = post;
 }
 
+bool scripted_transport_has_events(const grpc_completion_queue *queue) {
+  return ((const struct scripted_queue *)(const void *)queue)->events != NULL;
+}
+
 /* --- life --- */
 
 void scripted_transport_init(struct scripted_transport *transport, struct fake_clock *clock) {
@@ -599,7 +626,6 @@ void scripted_transport_fini(struct scripted_transport *transport) {
     struct sent_attempt *attempt = transport->first_sent;
     transport->first_sent = attempt->next;
     assert_true(attempt->released);
-    free(attempt->message);
-    free(attempt);
+    sent_attempt_free(attempt);
   }
 }

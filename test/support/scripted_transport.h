@@ -3,7 +3,9 @@
  * It stands in for the core behind the table of src/transport/transport.h, and does what libgrpc
  * 1.51.1 was seen to do: the success of each operation, the capacities of the metadata arrays, a
  * message that loses its bytes when it is started, an error string that is left alone when the
- * status is OK, metadata that lives as long as its call.
+ * status is OK, metadata that lives as long as its call, a status that waits until the initial
+ * metadata were asked for and the messages before it were read, a message that waits for the
+ * initial metadata.
  *
  * Time is a fake clock's. When a drainer would sleep, it jumps to the next thing that happens: a
  * step of the script, the deadline of an attempt, or the end of the drainer's own patience. When
@@ -56,6 +58,11 @@ struct scripted_transport {
    * answer. */
   void (*on_send)(void *context, struct sent_attempt *attempt);
   void *on_send_context;
+  /* Told of the same, with the same context; NULL = not asked for. An operation is begun on an
+   * attempt; it was answered, and has not ended: the next answer may be set; it has ended. */
+  void (*on_op)(void *context, struct sent_attempt *attempt, grpc_op_type type);
+  void (*on_answered)(void *context, struct sent_attempt *attempt);
+  void (*on_end)(void *context, struct sent_attempt *attempt);
   struct wire_answer always;
   int64_t always_after_ns;
 
@@ -92,6 +99,9 @@ void scripted_transport_turn(grpc_completion_queue *queue);
 void scripted_transport_post(struct scripted_transport *transport, grpc_completion_queue *queue,
                              void *tag, bool success, int64_t at_ns);
 
+/* Whether an event waits on the queue to be drained. */
+bool scripted_transport_has_events(const grpc_completion_queue *queue);
+
 /* A server's call, to be a parent: the caller's until the transport's call_unref. */
 grpc_call *scripted_transport_parent(struct scripted_transport *transport);
 
@@ -105,8 +115,12 @@ void scripted_transport_set_census(grpc_call *parent, struct census_context *cen
 grpc_slice scripted_transport_slice(struct scripted_transport *transport, const char *bytes,
                                     size_t size);
 
-/* For scripted_call: an attempt is sent now. */
+/* For scripted_call: an attempt is sent now; an operation is begun on one; one has ended. */
 void scripted_transport_note_sent(struct scripted_transport *transport,
                                   struct sent_attempt *attempt);
+void scripted_transport_note_op(struct scripted_transport *transport, struct sent_attempt *attempt,
+                                grpc_op_type type);
+void scripted_transport_note_end(struct scripted_transport *transport,
+                                 struct sent_attempt *attempt);
 
 #endif /* WEIR_TEST_SUPPORT_SCRIPTED_TRANSPORT_H */

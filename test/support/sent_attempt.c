@@ -13,6 +13,19 @@
 #include <grpc/slice.h>
 #include <grpc/slice_buffer.h>
 
+struct sent_attempt *sent_attempt_new(void) {
+  struct sent_attempt *attempt = malloc(sizeof *attempt);
+  if (attempt != NULL) {
+    memset(attempt, 0, offsetof(struct sent_attempt, metadata));
+  }
+  return attempt;
+}
+
+void sent_attempt_free(struct sent_attempt *attempt) {
+  free(attempt->message);
+  free(attempt);
+}
+
 void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice) {
   size_t size = GRPC_SLICE_LENGTH(slice);
   assert_true(size < SENT_TEXT);
@@ -64,6 +77,9 @@ void sent_attempt_take_message(struct sent_attempt *attempt, const grpc_op *op) 
   }
   grpc_byte_buffer_reader_destroy(&reader);
   attempt->message[attempt->message_size] = '\0';
+  if (attempt->n_messages < SENT_MESSAGES) {
+    attempt->message_ends[attempt->n_messages] = attempt->message_size;
+  }
   attempt->n_messages++;
   attempt->message_flags = op->flags;
   attempt->compression = buffer->data.raw.compression;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test/fuzz/policy_fuzz.h"
+#include "test/fuzz/fuzz_target.h"
 
 #define FILE_MAX ((size_t)64 * 1024)
 
