@@ -33,9 +33,9 @@ static void start_all(struct schedule_world *world, struct schedule_call *call) 
   }
 }
 
-static void step_make(struct schedule_world *world, uint8_t byte) {
+static void step_make(struct schedule_world *world, uint8_t more) {
   struct schedule_call *call = schedule_call_make(world);
-  if (call != NULL && (byte & 32) != 0) {
+  if (call != NULL && (more & 1) != 0) {
     (void)schedule_call_start_next(world, call);
   } else if (call != NULL) {
     start_all(world, call);
@@ -43,13 +43,13 @@ static void step_make(struct schedule_world *world, uint8_t byte) {
 }
 
 /* A call that waits, or is cancelled, before anything is started. */
-static void step_make_late(struct schedule_world *world, uint8_t byte) {
+static void step_make_late(struct schedule_world *world, uint8_t more) {
   struct schedule_call *call = schedule_call_make(world);
   if (call != NULL) {
-    if ((byte & 32) != 0) {
+    if ((more & 1) != 0) {
       schedule_call_cancel(call, schedule_bytes_next(&world->in));
     }
-    schedule_queue_run(world, MS(byte >> 6));
+    schedule_queue_run(world, MS(more >> 1));
     start_all(world, call);
   }
 }
@@ -78,113 +78,155 @@ static void step_foreign(struct schedule_world *world) {
 }
 
 /* Time passes, and things happen, while nobody drains. */
-static void step_pause(struct schedule_world *world, uint8_t byte) {
-  SCHEDULE_NOTE("nobody drains for # ms", byte >> 5);
-  fake_clock_advance_to(&world->clock, world->clock.now_ns + MS(byte >> 5));
+static void step_pause(struct schedule_world *world, uint8_t more) {
+  SCHEDULE_NOTE("nobody drains for # ms", more);
+  fake_clock_advance_to(&world->clock, world->clock.now_ns + MS(more));
   scripted_transport_happen(&world->transport);
-  if ((byte & 1) != 0) {
+  if ((more & 1) != 0) {
     SCHEDULE_NOTE("events change places", 0);
     scripted_transport_turn(weir_completion_queue_core(world->queues[0].queue));
   }
 }
 
-/* What happens once in a while. */
+static void step_shut_down(struct schedule_world *world, uint8_t byte) {
+  schedule_queue_shut_down(world, (byte & 1) != 0 && world->queues[1].queue != NULL ? 1 : 0);
+}
+
+static void step_cancel_parent(struct schedule_world *world) {
+  if (!world->parent_cancelled) {
+    SCHEDULE_NOTE("the parent is cancelled", 0);
+    world->parent_cancelled = true;
+    scripted_transport_cancel_parent(&world->transport, world->parent);
+  }
+}
+
+static void destroy_channel(struct schedule_world *world) {
+  if (world->channel != NULL) {
+    SCHEDULE_NOTE("the channel is destroyed", 0);
+    weir_channel_destroy(world->channel);
+    world->channel = NULL;
+  }
+}
+
+static void step_refusal(struct schedule_world *world, uint8_t byte) {
+  SCHEDULE_NOTE("the core will refuse a batch", 0);
+  world->faulty = world->layers.may_forget = true;
+  world->transport.start_fails_at = world->transport.n_start_batches + 1 + (byte & 3);
+}
+
+static void step_no_memory(struct schedule_world *world, uint8_t byte) {
+  SCHEDULE_NOTE("memory will run out", 0);
+  world->faulty = world->layers.may_forget = true;
+  counting_allocator_fail_nth(&world->allocator, 1u + (byte & 3));
+}
+
+/* Mostly nothing: a schedule without them goes further. */
 static void step_rare(struct schedule_world *world) {
+  enum { SHUT_DOWN = 11, CANCEL_PARENT, DESTROY_CHANNEL, REFUSAL, NO_MEMORY };
   uint8_t byte = schedule_bytes_next(&world->in);
-  size_t index = (byte & 1) != 0 && world->queues[1].queue != NULL ? 1 : 0;
   switch (byte >> 4) {
-  case 11:
-    schedule_queue_shut_down(world, index);
+  case SHUT_DOWN:
+    step_shut_down(world, byte);
     break;
-  case 12:
-    if (!world->parent_cancelled) {
-      SCHEDULE_NOTE("the parent is cancelled", 0);
-      world->parent_cancelled = true;
-      scripted_transport_cancel_parent(&world->transport, world->parent);
-    }
+  case CANCEL_PARENT:
+    step_cancel_parent(world);
     break;
-  case 13:
-    if (world->channel != NULL) {
-      SCHEDULE_NOTE("the channel is destroyed", 0);
-      weir_channel_destroy(world->channel);
-      world->channel = NULL;
-    }
+  case DESTROY_CHANNEL:
+    destroy_channel(world);
     break;
-  case 14:
-    SCHEDULE_NOTE("the core will refuse a batch", 0);
-    world->faulty = world->layers.may_forget = true;
-    world->transport.start_fails_at = world->transport.n_start_batches + 1 + (byte & 3);
+  case REFUSAL:
+    step_refusal(world, byte);
     break;
-  case 15:
-    SCHEDULE_NOTE("memory will run out", 0);
-    world->faulty = world->layers.may_forget = true;
-    counting_allocator_fail_nth(&world->allocator, 1u + (byte & 3));
+  case NO_MEMORY:
+    step_no_memory(world, byte);
     break;
   default:
     break;
   }
 }
 
-static void step_call(struct schedule_world *world, uint8_t byte) {
+/* What an application does with one of its calls. */
+enum call_step {
+  CALL_START_NEXT,
+  CALL_START_ALL,
+  CALL_READ,
+  CALL_EMPTY,
+  CALL_WRONG,
+  CALL_CANCEL,
+  CALL_UNREF,
+  CALL_REF
+};
+
+static void step_call(struct schedule_world *world, enum call_step kind, uint8_t more) {
   struct schedule_call *call = any_call(world);
   if (call == NULL) {
     return;
   }
-  switch (byte & 31) {
-  case 5:
-  case 6:
-  case 7:
-  case 8:
+  switch (kind) {
+  case CALL_START_NEXT:
     (void)schedule_call_start_next(world, call);
     break;
-  case 9:
+  case CALL_START_ALL:
     start_all(world, call);
     break;
-  case 10:
-  case 11:
+  case CALL_READ:
     schedule_call_read(world, call);
     break;
-  case 12:
-  case 13:
-    schedule_call_cancel(call, byte >> 5);
-    break;
-  case 14:
-    schedule_call_unref(world, call);
-    break;
-  case 15:
-    schedule_call_ref(call);
-    break;
-  case 16:
+  case CALL_EMPTY:
     schedule_call_start_empty(world, call);
     break;
-  case 17:
-    schedule_call_start_wrong(call, byte >> 5);
+  case CALL_WRONG:
+    schedule_call_start_wrong(call, more);
     schedule_call_start_again(world, call);
     break;
-  default:
+  case CALL_CANCEL:
+    schedule_call_cancel(call, more);
+    break;
+  case CALL_UNREF:
+    schedule_call_unref(world, call);
+    break;
+  case CALL_REF:
+    schedule_call_ref(call);
     break;
   }
 }
 
+/* A byte is a step: its lower five bits say which, the others more of it. */
 static void step(struct schedule_world *world) {
+  static const enum call_step call_steps[] = {
+      CALL_START_NEXT, CALL_START_NEXT, CALL_START_NEXT, CALL_START_NEXT, CALL_START_ALL,
+      CALL_READ,       CALL_READ,       CALL_EMPTY,      CALL_WRONG,      CALL_CANCEL,
+      CALL_CANCEL,     CALL_UNREF,      CALL_REF,
+  };
+  /* the first value that is none of these any more */
+  enum {
+    MAKES = 4,
+    LATE = MAKES + 1,
+    CALLS = LATE + sizeof call_steps / sizeof call_steps[0],
+    FOREIGNS = CALLS + 1,
+    RARES = FOREIGNS + 1,
+    PAUSES = RARES + 2,
+    TAKES = PAUSES + 2
+  };
   uint8_t byte = schedule_bytes_next(&world->in);
   uint8_t kind = byte & 31;
-  if (kind < 4) {
-    step_make(world, byte);
-  } else if (kind == 4) {
-    step_make_late(world, byte);
-  } else if (kind < 18) {
-    step_call(world, byte);
-  } else if (kind == 18) {
+  uint8_t more = byte >> 5;
+  if (kind < MAKES) {
+    step_make(world, more);
+  } else if (kind < LATE) {
+    step_make_late(world, more);
+  } else if (kind < CALLS) {
+    step_call(world, call_steps[kind - LATE], more);
+  } else if (kind < FOREIGNS) {
     step_foreign(world);
-  } else if (kind == 19) {
+  } else if (kind < RARES) {
     step_rare(world);
-  } else if (kind < 22) {
-    step_pause(world, byte);
-  } else if (kind < 24) {
+  } else if (kind < PAUSES) {
+    step_pause(world, more);
+  } else if (kind < TAKES) {
     schedule_queue_take(world);
   } else {
-    schedule_queue_run(world, MS(byte >> 5));
+    schedule_queue_run(world, MS(more));
   }
 }
 
@@ -267,13 +309,6 @@ static void open(struct schedule_world *world) {
   open_inbound(world);
 }
 
-static void close_channel(struct schedule_world *world) {
-  if (world->channel != NULL) {
-    weir_channel_destroy(world->channel);
-    world->channel = NULL;
-  }
-}
-
 /* Every call comes to an end by itself, since each has a deadline. */
 static void wait_for_all(struct schedule_world *world) {
   schedule_queue_run(world, MS(101));
@@ -329,7 +364,7 @@ static void close(struct schedule_world *world) {
     close_queues(world);
     close_calls(world); /* they outlive their queue */
   }
-  close_channel(world);
+  destroy_channel(world);
   world->tally->n_out_of_memory += world->allocator.n_failed;
   world->transport.base.call_unref(&world->transport, world->parent);
   weir_inbound_release(world->inbound);

@@ -94,10 +94,6 @@ static size_t queue_for(const struct schedule_world *world, bool second) {
   return world->queues[index].queue != NULL ? index : 0;
 }
 
-static int64_t least(int64_t a_ns, int64_t b_ns) {
-  return a_ns < b_ns ? a_ns : b_ns;
-}
-
 /* What the application does, however it is with its calls. */
 static void set_habits(struct schedule_call *call, uint8_t byte) {
   bool breaks_off = (byte & 128) != 0;
@@ -149,7 +145,7 @@ struct schedule_call *schedule_call_make(struct schedule_world *world) {
     return NULL;
   }
   if (inbound != NULL) {
-    call->deadline_at_ns = least(call->deadline_at_ns, world->inbound_deadline_at_ns);
+    call->deadline_at_ns = weir__instant_min(call->deadline_at_ns, world->inbound_deadline_at_ns);
   }
   metadata_make(world, call);
   world->n_calls++;
@@ -225,18 +221,11 @@ static bool conflicts(const struct schedule_call *call, const uint8_t *types, si
          (SCHEDULE_OP_BIT(types[0]) & call->busy_slots) != 0;
 }
 
-static grpc_call_error start_ops(struct schedule_world *world, struct schedule_call *call,
-                                 const grpc_op *ops, size_t n, void *tag) {
-  grpc_op own[SCHEDULE_CLIENT_OPS];
-  memcpy(own, ops, n * sizeof own[0]);
-  bool first = !call->any_started;
-  if (first) { /* the budget of the policy begins with the first batch */
-    call->deadline_at_ns = least(call->deadline_at_ns, world->clock.now_ns + SCHEDULE_TIMEOUT_NS);
-  }
+static grpc_call_error start_ops(struct schedule_call *call, grpc_op *ops, size_t n, void *tag) {
   call->is_starting = true;
-  grpc_call_error error = weir_call_start_batch(call->call, n > 0 ? own : NULL, n, tag, NULL);
+  grpc_call_error error = weir_call_start_batch(call->call, ops, n, tag, NULL);
   call->is_starting = false;
-  memset(own, 0xa5, sizeof own); /* the array may be used again */
+  memset(ops, 0xa5, n * sizeof ops[0]); /* the array may be used again */
   return error;
 }
 
@@ -294,6 +283,9 @@ static bool start(struct schedule_world *world, struct schedule_call *call, cons
   struct schedule_batch *batch = batch_begin(world, call, types, n);
   if (!call->any_started) {
     call->is_one_batch = (batch->op_types & UNARY_OPS) == UNARY_OPS;
+    /* the time that the policy gives it begins here */
+    call->deadline_at_ns = weir__instant_min(
+        deadline_at_ns, weir__instant_add(world->clock.now_ns, SCHEDULE_TIMEOUT_NS));
   }
   grpc_op ops[SCHEDULE_CLIENT_OPS];
   for (size_t i = 0; i < n; i++) {
@@ -301,7 +293,7 @@ static bool start(struct schedule_world *world, struct schedule_call *call, cons
   }
   SCHEDULE_NOTE("@ starts batch #: &", (int)call->index, (int)(batch - call->batches),
                 batch->op_types);
-  grpc_call_error error = start_ops(world, call, ops, n, batch);
+  grpc_call_error error = start_ops(call, ops, n, batch);
   if (error != GRPC_CALL_OK) {
     SCHEDULE_NOTE("@ is refused it, with #", (int)call->index, (int)error);
     batch_undo(call, batch);
@@ -428,7 +420,6 @@ void schedule_call_cancel(struct schedule_call *call, uint8_t byte) {
                      GRPC_CALL_OK);
   }
   call->is_over = true;
-  call->was_cancelled = true;
 }
 
 void schedule_call_ref(struct schedule_call *call) {

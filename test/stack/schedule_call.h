@@ -98,7 +98,6 @@ struct schedule_call {
   size_t message_sizes[SCHEDULE_MESSAGES];
 
   bool is_over; /* cancelled or let go: nothing may be sent any more */
-  bool was_cancelled;
 
   size_t n_batches;
   struct schedule_batch batches[SCHEDULE_BATCHES];
