@@ -137,6 +137,7 @@ static void racer_wait(struct racer *racer, grpc_op_type type) {
   }
 }
 
+/* NOLINTBEGIN(clang-analyzer-unix.Malloc): the starter has a share until it starts the last batch */
 static void racer_run(struct racer *racer, unsigned number) {
   bool status_last = number % 2 == 0;
   racer_start(racer, GRPC_OP_SEND_INITIAL_METADATA, false);
@@ -157,6 +158,7 @@ static void racer_run(struct racer *racer, unsigned number) {
     racer_start(racer, GRPC_OP_RECV_STATUS_ON_CLIENT, true);
   }
 }
+/* NOLINTEND(clang-analyzer-unix.Malloc) */
 
 /* --- the threads --- */
 

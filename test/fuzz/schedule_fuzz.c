@@ -36,6 +36,7 @@ static void prepare(void) {
   action.sa_sigaction = on_abort;
   action.sa_flags = SA_SIGINFO;
   (void)sigaction(SIGABRT, &action, &before);
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   (void)setenv("CMOCKA_TEST_ABORT", "1", 1); /* a failed assertion aborts, outside a test */
 }
 

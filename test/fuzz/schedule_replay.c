@@ -11,6 +11,7 @@
 #define FILE_MAX ((size_t)64 * 1024)
 
 int main(int argc, char **argv) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   (void)setenv(SCHEDULE_TRACE_VARIABLE, "1", 1);
   for (int i = 1; i < argc; i++) {
     static uint8_t data[FILE_MAX];

@@ -329,7 +329,9 @@ void schedule_call_read(struct schedule_world *world, struct schedule_call *call
 void schedule_call_ask_metadata(struct schedule_world *world, struct schedule_call *call) {
   static const uint8_t types[] = {GRPC_OP_RECV_INITIAL_METADATA};
   if (world->faulty && call->busy_slots != 0 && !conflicts(call, types, 1)) {
-    (void)(start(world, call, types, 1) || start(world, call, types, 1)); /* one may be a fault */
+    if (!start(world, call, types, 1)) {
+      (void)start(world, call, types, 1); /* the other was a fault, perhaps */
+    }
   }
 }
 
@@ -378,6 +380,7 @@ void schedule_call_start_wrong(struct schedule_call *call, uint8_t byte) {
   }
   const struct wrong_batch *wrong = &wrongs[byte % (sizeof wrongs / sizeof wrongs[0])];
   struct schedule_batch unused;
+  memset(&unused, 0, sizeof unused);
   grpc_op ops[2];
   for (size_t i = 0; i < wrong->n_ops; i++) {
     fill_op(call, &unused, (uint8_t)wrong->types[i], &ops[i]);
@@ -396,6 +399,7 @@ void schedule_call_start_again(const struct schedule_world *world, struct schedu
   bool waits = world->queues[call->queue].type == GRPC_CQ_NEXT && conflicts(call, types, 1);
   if (call->call != NULL && waits) {
     struct schedule_batch unused;
+    memset(&unused, 0, sizeof unused);
     grpc_op op;
     fill_op(call, &unused, types[0], &op);
     SCHEDULE_NOTE("@ asks for a message while it waits for one", (int)call->index);

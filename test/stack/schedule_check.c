@@ -167,7 +167,11 @@ static void check_status(struct schedule_world *world, struct schedule_call *cal
   SCHEDULE_NOTE("@ ends with #", (int)call->index, (int)call->status);
   call->got_status = true;
   assert_in_range(call->status, 0, WEIR_N_STATUS_CODES - 1);
-  assert_int_equal(call->error_string != NULL, call->status != GRPC_STATUS_OK);
+  if (call->status != GRPC_STATUS_OK) {
+    assert_non_null(call->error_string);
+  } else {
+    assert_null(call->error_string);
+  }
   if (call->status == GRPC_STATUS_OK) {
     assert_non_null(last);
     assert_true(last->ended && !last->ended_here && last->status == GRPC_STATUS_OK);
@@ -179,7 +183,7 @@ static void check_status(struct schedule_world *world, struct schedule_call *cal
   }
   if (is_scrubbed(world, call)) {
     assert_false(holds_peers_words(call->details));
-    assert_null(strchr(call->error_string, '~'));
+    assert_true(call->error_string != NULL && strchr(call->error_string, '~') == NULL);
     assert_int_equal(call->trailing_metadata.count, 0);
   }
   check_metadata(call, &call->trailing_metadata);

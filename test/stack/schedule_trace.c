@@ -75,6 +75,7 @@ static void print_bytes(FILE *out) {
 
 void schedule_trace_begin(const uint8_t *bytes, size_t size, const struct fake_clock *clock) {
   if (!trace.looked_for_variable) {
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     trace.at_once = getenv(SCHEDULE_TRACE_VARIABLE) != NULL;
     trace.looked_for_variable = true;
   }
