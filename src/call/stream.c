@@ -587,7 +587,7 @@ static grpc_call_error noted_start(weir_call *call, const struct weir__batch *ba
   }
   grpc_call_error error = start_locked(stream, batch, now_ns);
   if (error == GRPC_CALL_OK) {
-    if (stream->guarded.phase == WEIR__STREAM_UNDER_WAY &&
+    if (stream->guarded.phase == WEIR__STREAM_UNDER_WAY && stream->guarded.pumping &&
         !weir__stream_pump_locked(stream, weir__queue_now_ns(call->queue))) {
       weir__stream_break_locked(stream);
     }
