@@ -13,6 +13,8 @@
 #include "test/stack/schedule_trace.h"
 #include "test/stack/schedule_world.h"
 
+#define PUSHBACK_KEY "grpc-retry-pushback-ms"
+
 /* --- what is sent --- */
 
 /* By the last letter of the path: metadata may come after messages. */
@@ -67,6 +69,17 @@ static bool is_listed(const struct schedule_world *world, int status) {
          (world->policy->retryable_codes >> status & 1) != 0;
 }
 
+/* How long after this one the next may be sent, at least. */
+static int64_t least_delay_ns(const struct sent_attempt *attempt) {
+  size_t n_pairs = attempt->ended_here ? 0 : WIRE_PAIRS;
+  for (size_t i = 0; i < n_pairs && attempt->answer.trailing[i].key != NULL; i++) {
+    if (strcmp(attempt->answer.trailing[i].key, PUSHBACK_KEY) == 0) {
+      return MS(strtol(attempt->answer.trailing[i].value, NULL, 10));
+    }
+  }
+  return attempt->unprocessed ? 0 : SCHEDULE_BACKOFF_NS;
+}
+
 /* Whether there may be an attempt after this one. */
 static void check_retry(const struct schedule_world *world, const struct schedule_call *call,
                         const struct sent_attempt *previous) {
@@ -77,7 +90,8 @@ static void check_retry(const struct schedule_world *world, const struct schedul
   assert_true(!previous->has_headers || headers_pass);
   assert_int_equal(previous->n_received, 0);
   assert_int_equal(call->n_read, 0);
-  assert_true(world->clock.now_ns >= previous->ended_at_ns);
+  assert_true(least_delay_ns(previous) >= 0); /* or the peer has said not to come again */
+  assert_true(world->clock.now_ns >= previous->ended_at_ns + least_delay_ns(previous));
   check_kept(world, call, previous);
 }
 
@@ -177,11 +191,11 @@ static const struct wire_answer at_once[] = {
     {.what = WIRE_TRAILERS_ONLY,
      .status = 14,
      .text = "~later",
-     .trailing = {{"", ""}, {"grpc-retry-pushback-ms", "3"}}},
+     .trailing = {{"", ""}, {PUSHBACK_KEY, "3"}}},
     {.what = WIRE_TRAILERS_ONLY,
      .status = 14,
      .text = "~never",
-     .trailing = {{"", ""}, {"grpc-retry-pushback-ms", "-1"}}},
+     .trailing = {{"", ""}, {PUSHBACK_KEY, "-1"}}},
     {.what = WIRE_TRAILERS, .status = 14, .text = "~late"},
     {.what = WIRE_MESSAGE_THEN, .status = 10, .text = "~both"},
     {.what = WIRE_TRAILERS_ONLY, .status = 0, .text = "~"},

@@ -32,7 +32,7 @@ static weir_policy *policy_new(const struct schedule_policy *wanted) {
   method.retry = (struct weir_retry_policy){
       .max_attempts = SCHEDULE_MAX_ATTEMPTS,
       .retryable_codes = wanted->retryable_codes,
-      .initial_backoff_ns = 4 * WEIR_MS_NS,
+      .initial_backoff_ns = SCHEDULE_BACKOFF_NS,
       .max_backoff_ns = WEIR_SECOND_NS,
       .backoff_multiplier = 2.0,
   };

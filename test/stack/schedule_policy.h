@@ -11,6 +11,7 @@
 
 #define SCHEDULE_MAX_ATTEMPTS 3
 #define SCHEDULE_TIMEOUT_NS (60 * WEIR_MS_NS)
+#define SCHEDULE_BACKOFF_NS (4 * WEIR_MS_NS) /* the first; the second is twice as long */
 
 struct schedule_policy {
   weir_policy *policy;
