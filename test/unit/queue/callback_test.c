@@ -308,6 +308,17 @@ static void wait_for_context(struct note *note) {
   note_wait(note->context);
 }
 
+struct gate {
+  sem_t entered;
+  struct note *release;
+};
+
+static void wait_at_gate(struct note *note) {
+  struct gate *gate = note->context;
+  (void)sem_post(&gate->entered);
+  note_wait(gate->release);
+}
+
 /* One thread for functors that may block, and one that polls. */
 static void while_a_functor_blocks_others_go_on(void **state) {
   struct queue_fixture *f = *state;
@@ -319,9 +330,13 @@ static void while_a_functor_blocks_others_go_on(void **state) {
   note_init(&waits, f, 0);
   note_init(&goes_on, f, 1);
   note_init(&release, f, 1);
-  blocks.then = wait_for_context;
-  blocks.context = &release;
+  struct gate gate = {.release = &release};
+  (void)sem_init(&gate.entered, 0, 0);
+  blocks.then = wait_at_gate;
+  blocks.context = &gate;
   batch_end(batch_begin(f, &blocks));
+  while (sem_wait(&gate.entered) != 0) { /* before another functor can take its thread */
+  }
   batch_end(batch_begin(f, &waits));
   for (int i = 0; i < 10; i++) {
     batch_post(batch_begin(f, &goes_on));
@@ -332,6 +347,7 @@ static void while_a_functor_blocks_others_go_on(void **state) {
   batch_end(batch_begin(f, &release));
   note_wait(&blocks);
   note_wait(&waits);
+  (void)sem_destroy(&gate.entered);
 }
 
 static void meet(struct note *note) {
@@ -365,9 +381,13 @@ static void more_may_wait_than_there_is_memory_for(void **state) {
   struct note release;
   note_init(&blocks, f, 0);
   note_init(&release, f, 1);
-  blocks.then = wait_for_context;
-  blocks.context = &release;
+  struct gate gate = {.release = &release};
+  (void)sem_init(&gate.entered, 0, 0);
+  blocks.then = wait_at_gate;
+  blocks.context = &gate;
   batch_end(batch_begin(f, &blocks));
+  while (sem_wait(&gate.entered) != 0) { /* before another functor can take its thread */
+  }
   atomic_store(&f->n_allowed, 1);
   for (size_t i = 0; i < N; i++) { /* the last are run by the thread that polls */
     note_init(&notes[i], f, 0);
