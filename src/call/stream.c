@@ -266,10 +266,13 @@ static struct step advance_locked(struct weir__stream *stream) {
   }
   if ((stream->guarded.committed && !stream->guarded.broken) ||
       stream->guarded.phase == WEIR__STREAM_ENDED) {
+    if (!stream->guarded.ended_here) {
+      weir__stream_close_locked(stream);
+    }
     advance_committed_locked(stream, &step);
   } else if (status_came || stream->guarded.broken) {
     advance_failed_locked(stream, &step);
-  } else if (hand_out_sent_locked(stream, &step)) {
+  } else if (hand_out_sent_locked(stream, &step) || stream->guarded.owes_close) {
     /* Nothing more comes of this attempt but its status, unless headers do. */
     weir__stream_ask_locked(stream, GRPC_OP_RECV_STATUS_ON_CLIENT);
     if (stream->guarded.broken) {
@@ -551,9 +554,7 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   stream->guarded.marks.undone |=
       batch->op_types & (uint8_t) ~(claimed & stream->guarded.marks.came);
   if (!stream->guarded.pumping && stream->guarded.phase != WEIR__STREAM_BETWEEN) {
-    uint8_t left = batch->op_types & WEIR__SENDS & (uint8_t)~passed;
-    stream->guarded.marks.undone &= (uint8_t)~left;
-    stream->guarded.marks.failed |= left;
+    weir__stream_lose_locked(stream, batch->op_types & WEIR__SENDS & (uint8_t)~passed);
   }
   if (stream->guarded.ended_here) {
     stream->guarded.marks.undone &= (uint8_t)~batch->op_types;
@@ -655,6 +656,13 @@ bool weir__stream_resend(weir_call *call, int64_t now_ns) {
   return started;
 }
 
+/* What was not sent on the last attempt. Where the peer has ended that, closing works. */
+static uint8_t lost_at_end_locked(const struct weir__stream *stream) {
+  bool by_peer = (stream->guarded.marks.failed & WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA)) == 0;
+  return by_peer ? WEIR__SENDS & (uint8_t)~WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT)
+                 : WEIR__SENDS;
+}
+
 void weir__stream_end_waiting(weir_call *call) {
   struct weir__stream *stream = call->stream;
   struct step step = {.handed = 0, .judge = false, .end = false};
@@ -662,8 +670,9 @@ void weir__stream_end_waiting(weir_call *call) {
   stream->guarded.phase = WEIR__STREAM_ENDED;
   stream->guarded.ended_here = call->ended_here;
   stream->guarded.marks.failed |=
-      call->ended_here ? UINT8_MAX : stream->guarded.marks.undone & WEIR__SENDS;
+      call->ended_here ? UINT8_MAX : stream->guarded.marks.undone & lost_at_end_locked(stream);
   stream->guarded.marks.undone = 0;
+  stream->guarded.owes_close = false;
   hand_out_done_locked(stream, 0, &step);
   drop_replay_locked(stream);
   pthread_mutex_unlock(&stream->guarded.lock);

@@ -70,6 +70,7 @@ struct weir__stream {
     bool pumping;       /* something that is kept has not been sent on this attempt */
     uint8_t sending;    /* operations of the batch under way */
     uint8_t settles;    /* of them, what its event settles of the batches that are owed */
+    bool owes_close;    /* a half-close that is waited for, and that the core has not been given */
     bool metadata_sent; /* so far on this attempt, as the following */
     bool half_closed;
     size_t n_messages_sent;

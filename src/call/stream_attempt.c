@@ -153,12 +153,14 @@ void weir__stream_renew_locked(struct weir__stream *stream) {
   stream->guarded.pumping = replay->has_metadata || replay->n_messages > 0 || replay->half_closed;
   stream->guarded.sending = 0;
   stream->guarded.settles = 0;
+  stream->guarded.owes_close = false;
   stream->guarded.metadata_sent = false;
   stream->guarded.half_closed = false;
   stream->guarded.n_messages_sent = 0;
 }
 
-/* What is next: the metadata, one message, and the half-close once there is none behind it. */
+/* What is next: the metadata, one message, and by itself the half-close, so that it does not fail
+ * with a message. */
 static uint8_t next_sends_locked(const struct weir__stream *stream) {
   const struct weir__replay *replay = &stream->guarded.replay;
   size_t n_messages_left = replay->n_messages - stream->guarded.n_messages_sent;
@@ -169,7 +171,7 @@ static uint8_t next_sends_locked(const struct weir__stream *stream) {
   if (n_messages_left > 0) {
     sends |= WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE);
   }
-  if (replay->half_closed && !stream->guarded.half_closed && n_messages_left <= 1) {
+  if (replay->half_closed && !stream->guarded.half_closed && n_messages_left == 0) {
     sends |= WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
   }
   return sends;
@@ -236,9 +238,31 @@ void weir__stream_stop_pump_locked(struct weir__stream *stream) {
   if (stream->guarded.n_messages_sent + 1 < stream->guarded.replay.n_messages) {
     stream->guarded.settles &= (uint8_t)~WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE); /* an earlier one */
   }
-  uint8_t lost = WEIR__SENDS & (uint8_t)~stream->guarded.settles;
-  stream->guarded.marks.failed |= stream->guarded.marks.undone & lost;
+  weir__stream_lose_locked(stream, WEIR__SENDS & (uint8_t)~stream->guarded.settles);
+}
+
+void weir__stream_lose_locked(struct weir__stream *stream, uint8_t sends) {
+  const uint8_t close = WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
+  uint8_t lost = stream->guarded.marks.undone & sends & (uint8_t)~close;
+  stream->guarded.marks.failed |= lost;
   stream->guarded.marks.undone &= (uint8_t)~lost;
+  stream->guarded.owes_close =
+      stream->guarded.owes_close || (stream->guarded.marks.undone & sends & close) != 0;
+}
+
+void weir__stream_close_locked(struct weir__stream *stream) {
+  const uint8_t close = WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
+  if (!stream->guarded.owes_close || stream->guarded.sending != 0) {
+    return;
+  }
+  stream->guarded.owes_close = false;
+  if (send_locked(stream, close, 0)) {
+    stream->guarded.sending = close;
+    stream->guarded.settles = close;
+  } else {
+    stream->guarded.marks.failed |= close;
+    stream->guarded.marks.undone &= (uint8_t)~close;
+  }
 }
 
 void weir__stream_pumped_locked(struct weir__stream *stream, bool ok) {

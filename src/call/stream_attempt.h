@@ -44,6 +44,13 @@ void weir__stream_pumped_locked(struct weir__stream *stream, bool ok);
 /* What the pump has not sent is not sent any more. */
 void weir__stream_stop_pump_locked(struct weir__stream *stream);
 
+/* The attempt is not to send these: what the application waits for of them has failed, but for the
+ * half-close, which the core takes as done once the peer has ended the call. */
+void weir__stream_lose_locked(struct weir__stream *stream, uint8_t sends);
+
+/* Asks the core what a half-close comes to that was lost so, once nothing else is being sent. */
+void weir__stream_close_locked(struct weir__stream *stream);
+
 /* The attempt can't go on as it should: cancels it. */
 void weir__stream_break_locked(struct weir__stream *stream);
 
