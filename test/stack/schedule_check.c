@@ -40,6 +40,10 @@ static enum sent_result result_of(const struct schedule_call *call,
 
 static bool succeeded_once(const struct schedule_call *call, const struct schedule_batch *batch,
                            grpc_op_type type) {
+  const struct sent_attempt *last = schedule_call_last(call);
+  if (type == GRPC_OP_SEND_CLOSE_FROM_CLIENT && last != NULL && last->ended && !last->ended_here) {
+    return true; /* once the peer has ended the call, there is nothing to close */
+  }
   for (size_t i = 0; i < call->n_attempts; i++) {
     if (result_of(call, batch, call->attempts[i], type) == SENT_OK) {
       return true;
@@ -61,26 +65,29 @@ static bool has_limits(const struct schedule_world *world) {
          world->policy->max_request_bytes != WEIR_NO_LIMIT_BYTES;
 }
 
-/* A batch without the status: it succeeds if each of its operations has, on some attempt; and if
- * each has on the last one, it does. */
-static void check_success(const struct schedule_world *world, const struct schedule_call *call,
+/* Of a batch without the status, which failed. When the peer has ended the call, only a message
+ * can't be sent any more. */
+static void check_failure(const struct schedule_world *world, const struct schedule_call *call,
                           const struct schedule_batch *batch) {
-  bool all_on_last = !was_touched(world, call) && !has_limits(world);
-  if (call->is_one_batch && batch != call->batches) {
-    return; /* beside a unary call: weir says what the core would, as far as it knows */
+  const struct sent_attempt *last = schedule_call_last(call);
+  if (was_touched(world, call) || has_limits(world) || last->never_sent) {
+    return;
   }
+  assert_true(has_op(batch, GRPC_OP_SEND_MESSAGE));
+  assert_int_not_equal(result_of(call, batch, last, GRPC_OP_SEND_MESSAGE), SENT_OK);
+}
+
+/* Of a batch without the status, which succeeded: each of its operations did, on some attempt. */
+static void check_success(const struct schedule_call *call, const struct schedule_batch *batch) {
   for (unsigned type = 0; type < GRPC_OP_RECV_CLOSE_ON_SERVER; type++) {
-    if (!has_op(batch, (grpc_op_type)type)) {
-      continue;
-    }
-    if (batch->success) {
-      assert_true(succeeded_once(call, batch, (grpc_op_type)type));
-    }
-    all_on_last = all_on_last &&
-                  !(type == GRPC_OP_SEND_CLOSE_FROM_CLIENT && call->n_attempts > 1) &&
-                  result_of(call, batch, schedule_call_last(call), (grpc_op_type)type) == SENT_OK;
+    assert_true(!has_op(batch, (grpc_op_type)type) ||
+                succeeded_once(call, batch, (grpc_op_type)type));
   }
-  assert_true(batch->success || !all_on_last);
+}
+
+/* Beside a unary call weir says what the core would, as far as it knows. */
+static bool is_beside(const struct schedule_call *call, const struct schedule_batch *batch) {
+  return call->is_one_batch && batch != call->batches;
 }
 
 /* --- what was received --- */
@@ -194,8 +201,10 @@ void schedule_check_batch(struct schedule_world *world, struct schedule_call *ca
   if (has_op(batch, GRPC_OP_RECV_STATUS_ON_CLIENT)) {
     assert_true(batch->success);
     check_status(world, call);
-  } else {
-    check_success(world, call, batch);
+  } else if (!is_beside(call, batch) && batch->success) {
+    check_success(call, batch);
+  } else if (!is_beside(call, batch)) {
+    check_failure(world, call, batch);
   }
   if (has_op(batch, GRPC_OP_RECV_INITIAL_METADATA)) {
     check_metadata(call, &call->initial_metadata);

@@ -334,6 +334,7 @@ static void set_end(struct scripted_call *call, enum call_end end, int status, c
   attempt->will_answer = false;
   attempt->ended = true;
   attempt->unprocessed = end == END_UNPROCESSED;
+  attempt->never_sent = end == END_NEVER_SENT;
   attempt->status = status;
   for (size_t i = 0; i < SCRIPTED_OPS; i++) {
     call->batches[i].saw_end = call->batches[i].in_use;

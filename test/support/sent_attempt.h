@@ -54,6 +54,7 @@ struct sent_attempt {
   size_t n_received; /* messages that have come */
   bool ended;        /* with `status`, as on the wire */
   bool ended_here;   /* by a deadline or a cancellation */
+  bool never_sent;   /* and there was no connection until then */
   bool unprocessed;  /* no server has seen it */
   int status;
 
