@@ -111,6 +111,18 @@ static void check_metadata(const struct schedule_call *call, const grpc_metadata
   }
 }
 
+/* What the headers of the last attempt said is not lost. */
+static void check_initial_metadata(const struct schedule_world *world,
+                                   const struct schedule_call *call,
+                                   const struct schedule_batch *batch) {
+  const struct sent_attempt *last = schedule_call_last(call);
+  bool passes = !world->policy->boundary && !was_touched(world, call) && !has_limits(world);
+  if (batch->success && passes && last->has_headers) {
+    assert_int_equal(call->initial_metadata.count, 1);
+  }
+  check_metadata(call, &call->initial_metadata);
+}
+
 static bool is_scrubbed(const struct schedule_world *world, const struct schedule_call *call) {
   return world->policy->boundary && call->got_status && call->status != GRPC_STATUS_OK;
 }
@@ -182,6 +194,7 @@ static void check_status(struct schedule_world *world, struct schedule_call *cal
   if (call->status == GRPC_STATUS_OK) {
     assert_non_null(last);
     assert_true(last->ended && !last->ended_here && last->status == GRPC_STATUS_OK);
+    assert_int_equal(call->trailing_metadata.count, 1);
   } else if (!was_touched(world, call) && !has_limits(world)) {
     assert_int_not_equal(last->status, GRPC_STATUS_OK);
     if (!world->policy->boundary) {
@@ -207,7 +220,7 @@ void schedule_check_batch(struct schedule_world *world, struct schedule_call *ca
     check_failure(world, call, batch);
   }
   if (has_op(batch, GRPC_OP_RECV_INITIAL_METADATA)) {
-    check_metadata(call, &call->initial_metadata);
+    check_initial_metadata(world, call, batch);
   }
   if (has_op(batch, GRPC_OP_RECV_MESSAGE)) {
     if (batch->received != NULL) {
