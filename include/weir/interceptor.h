@@ -117,6 +117,12 @@ struct weir_interceptor_vtable {
 
   /* Once, when the stack goes away. */
   void (*destroy)(weir_interceptor *self);
+
+  /* What the caller is to see of a failure: once for every call that did not end with OK, after all
+   * layers have settled, innermost first. Also of a call that was refused before this layer was
+   * asked. Sets visible_code, scrubbed and do_not_retry of the plan, no more. */
+  void (*present)(weir_interceptor *self, const struct weir_outcome *outcome,
+                  struct weir_plan *plan);
 };
 
 /* What every layer begins with. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/outcome.h>
@@ -40,6 +41,27 @@ size_t weir__translation_message(grpc_status_code visible, const char *reference
     length = text_append(out, out_size, length, "]");
   }
   return length;
+}
+
+static bool is_continuation(char byte) {
+  return ((unsigned char)byte & 0xc0) == 0x80;
+}
+
+/* The most bytes of a UTF-8 character that follow its first. */
+#define MAX_CONTINUATIONS 3
+
+size_t weir__translation_message_fit(const char *message, size_t size, size_t max_bytes) {
+  const size_t cut_size = sizeof WEIR__TRANSLATION_CUT - 1;
+  if (size <= max_bytes) {
+    return size;
+  }
+  size_t fit = max_bytes > cut_size ? max_bytes - cut_size : 0;
+  for (size_t i = 0; i <= MAX_CONTINUATIONS && i < fit; i++) {
+    if (!is_continuation(message[fit - i])) {
+      return fit - i;
+    }
+  }
+  return fit; /* no UTF-8, so there is no character to keep whole */
 }
 
 void weir__reference_make(uint64_t random, char reference_out[WEIR_REFERENCE_LENGTH + 1]) {

@@ -81,25 +81,22 @@ static bool hides_a_deadline(const struct weir_outcome *outcome, grpc_status_cod
   return weir__outcome_is_deadline_exceeded(outcome) && invites_retries[visible];
 }
 
-static enum weir_disposition translation_settle(weir_interceptor *self, void *call_state,
-                                                const struct weir_event *event,
-                                                const struct weir_outcome *outcome,
-                                                struct weir_plan *plan) {
+/* A service that does not own the retries of its chain has to hand a "no" on to the one that does.
+ */
+static bool forbids_retries(const struct weir_outcome *outcome) {
+  return outcome->origin == WEIR_ORIGIN_LOCAL_BREAKER || outcome->pushback == WEIR_PUSHBACK_STOP;
+}
+
+static void translation_present(weir_interceptor *self, const struct weir_outcome *outcome,
+                                struct weir_plan *plan) {
   (void)self;
-  (void)call_state;
-  (void)event;
   const struct weir_translation_options *options = plan->method->translation;
-  plan->visible_code = outcome->code;
-  plan->scrubbed = false;
-  if (outcome->origin == WEIR_ORIGIN_LOCAL_BREAKER) {
-    plan->do_not_retry = true;
-  }
-  if (options->boundary && !weir__outcome_is_ok(outcome)) {
+  plan->do_not_retry = plan->do_not_retry || forbids_retries(outcome);
+  if (options->boundary) {
     plan->visible_code = translate(options, outcome, plan);
     plan->scrubbed = true;
     plan->do_not_retry = plan->do_not_retry || hides_a_deadline(outcome, plan->visible_code);
   }
-  return WEIR_DISPOSITION_FINISH;
 }
 
 static void translation_destroy(weir_interceptor *self) {
@@ -111,8 +108,8 @@ static const struct weir_interceptor_vtable translation_vtable = {
     .size = sizeof(struct weir_interceptor_vtable),
     .name = "translation",
     .call_state_size = 0,
-    .settle = translation_settle,
     .destroy = translation_destroy,
+    .present = translation_present,
 };
 
 enum weir_error weir__translation_layer_new(const struct weir_allocator *allocator,

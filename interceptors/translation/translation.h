@@ -32,6 +32,13 @@ WEIR_MUST_CHECK enum weir_error weir__translation_layer_new(const struct weir_al
 size_t weir__translation_message(grpc_status_code visible, const char *reference, char *out,
                                  size_t out_size);
 
+/* What a message that is cut ends with: U+2026. */
+#define WEIR__TRANSLATION_CUT "\xe2\x80\xa6"
+
+/* How much of a message stays where `max_bytes` is the most: all of it, or so much that
+ * WEIR__TRANSLATION_CUT fits behind it, without a part of a UTF-8 character at the end. */
+size_t weir__translation_message_fit(const char *message, size_t size, size_t max_bytes);
+
 /* 12 hex digits of `random`, terminated. */
 void weir__reference_make(uint64_t random, char reference_out[WEIR_REFERENCE_LENGTH + 1]);
 

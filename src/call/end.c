@@ -116,16 +116,25 @@ static void set_error_string(weir_call *call, const char *text) {
  * those. */
 static void scrub_status(weir_call *call, const struct weir_event *event) {
   char message[WEIR__TRANSLATION_MESSAGE_BYTES];
-  bool with_reference = call->plan.method->translation->message_ref;
-  if (with_reference) {
+  const struct weir_translation_options *translation = call->plan.method->translation;
+  if (translation->message_ref) {
     weir__reference_make(event->random->next(event->random->context), call->reference);
   }
   log_failure(call);
-  size_t size = weir__translation_message(
-      call->plan.visible_code, with_reference ? call->reference : NULL, message, sizeof message);
+  size_t size = weir__translation_message(call->plan.visible_code,
+                                          translation->message_ref ? call->reference : NULL,
+                                          message, sizeof message);
   set_details(call, message, size);
   set_error_string(call, message);
   filter_metadata(call, &call->attempt.trailing_metadata);
+}
+
+/* Makes what the caller sees of a failure. */
+static void present_failure(weir_call *call, const struct weir_event *event) {
+  weir__stack_present(&call->environment->stack, &call->outcome, &call->plan);
+  if (call->plan.scrubbed) {
+    scrub_status(call, event);
+  }
 }
 
 void weir__call_end(weir_call *call, const struct weir_event *event) {
@@ -153,12 +162,10 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
     }
     const char *words = own_words(call);
     set_details(call, words, strlen(words));
-    if (!call->plan.scrubbed) {
-      set_error_string(call, words); /* scrubbing sets its own */
-    }
+    set_error_string(call, words);
   }
-  if (call->plan.scrubbed && !weir__outcome_is_ok(&call->outcome)) {
-    scrub_status(call, event);
+  if (!weir__outcome_is_ok(&call->outcome)) {
+    present_failure(call, event);
   }
   /* release: what was just made, for a thread that hands out another batch; acquire: that batch */
   unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_acq_rel);

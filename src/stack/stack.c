@@ -148,6 +148,16 @@ enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *
   return WEIR_DISPOSITION_FINISH;
 }
 
+void weir__stack_present(const struct weir__stack *stack, const struct weir_outcome *outcome,
+                         struct weir_plan *plan) {
+  for (size_t i = stack->n_layers; i-- > 0;) {
+    const struct weir__layer *layer = &stack->layers[i];
+    if (layer->hooks.present != NULL) {
+      layer->hooks.present(layer->self, outcome, plan);
+    }
+  }
+}
+
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, size_t n_admitted) {
   for (const struct weir__layer *layer = stack->layers + n_admitted; layer != stack->layers;) {

@@ -65,6 +65,10 @@ enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *
                                          const struct weir_outcome *outcome, struct weir_plan *plan,
                                          size_t *n_layers);
 
+/* Asks every layer what the caller is to see of a failure. */
+void weir__stack_present(const struct weir__stack *stack, const struct weir_outcome *outcome,
+                         struct weir_plan *plan);
+
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, size_t n_admitted);
 

@@ -85,6 +85,15 @@ static void watched_release(weir_interceptor *self, void *call_state,
   }
 }
 
+static void watched_present(weir_interceptor *self, const struct weir_outcome *outcome,
+                            struct weir_plan *plan) {
+  struct schedule_layer *layer = layer_of(self);
+  assert_int_not_equal(outcome->code, GRPC_STATUS_OK);
+  if (layer->hooks.present != NULL) {
+    layer->hooks.present(layer->inner, outcome, plan);
+  }
+}
+
 static void watched_destroy(weir_interceptor *self) {
   struct schedule_layer *layer = layer_of(self);
   if (layer->hooks.destroy != NULL) {
@@ -101,6 +110,7 @@ static const struct weir_interceptor_vtable watching_vtable = {
     .settle = watched_settle,
     .release = watched_release,
     .destroy = watched_destroy,
+    .present = watched_present,
 };
 
 void schedule_layers_watch(struct schedule_layers *layers, struct weir__stack *stack) {

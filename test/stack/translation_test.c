@@ -268,6 +268,40 @@ static void deadline_exceeded_tells_the_caller_of_his_own_time_only(void **state
   }
 }
 
+static void a_time_that_was_up_at_the_start_is_told_by_the_same_rule(void **state) {
+  static const struct {
+    int64_t parent_ns; /* 0 = the root of a chain */
+    int64_t call_ns;
+    grpc_status_code visible;
+  } rows[] = {
+      {0, -1, GRPC_STATUS_DEADLINE_EXCEEDED},
+      {-1, MS(50), GRPC_STATUS_DEADLINE_EXCEEDED},
+      {-1, -1, GRPC_STATUS_DEADLINE_EXCEEDED},
+      {MS(50), -1, GRPC_STATUS_UNAVAILABLE}, /* his time is not up */
+  };
+  struct fixture *f = *state;
+  fixture_open(f);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    weir_inbound *inbound =
+        rows[i].parent_ns != 0 ? fixture_inbound(f, T0 + rows[i].parent_ns, NULL, NULL) : NULL;
+    struct unary unary;
+    unary_init_with(
+        f, &unary,
+        &(struct unary_options){.deadline_at_ns = T0 + rows[i].call_ns, .inbound = inbound});
+    weir_inbound_release(inbound);
+    unary_start(f, &unary);
+    run_until_idle(f);
+
+    assert_int_equal(unary.status, rows[i].visible);
+    struct weir_call_report report = unary_report(&unary);
+    assert_int_equal(report.do_not_retry, rows[i].visible == GRPC_STATUS_UNAVAILABLE);
+    assert_int_equal(report.raw_code, GRPC_STATUS_DEADLINE_EXCEEDED);
+    assert_int_equal(report.n_attempts, 0);
+    assert_int_equal(f->log.n_records, i + 1);
+    unary_fini(&unary);
+  }
+}
+
 static void the_policy_may_say_what_a_deadline_becomes(void **state) {
   struct fixture *f = *state;
   no_retries(f);
@@ -354,6 +388,7 @@ int main(void) {
       TEST(a_call_of_many_attempts_is_logged_once),
       TEST(retry_and_breaker_see_the_raw_code),
       cmocka_unit_test(deadline_exceeded_tells_the_caller_of_his_own_time_only),
+      TEST(a_time_that_was_up_at_the_start_is_told_by_the_same_rule),
       TEST(the_policy_may_say_what_a_deadline_becomes),
       TEST(without_a_boundary_everything_passes),
       TEST(what_weir_ends_itself_has_an_error_string_too),

@@ -44,15 +44,13 @@ static int teardown(void **state) {
   return 0;
 }
 
-static void settle(struct fixture *f, grpc_status_code code, enum weir_origin origin,
-                   enum weir_deadline_bound bound) {
-  const struct weir_event event = {.now_ns = 0, .random = NULL};
+static void present(struct fixture *f, grpc_status_code code, enum weir_origin origin,
+                    enum weir_deadline_bound bound) {
   const struct weir_outcome outcome = {.code = code, .origin = origin, .deadline_bound = bound};
   f->plan.visible_code = code;
   f->plan.scrubbed = false;
   f->plan.do_not_retry = false;
-  assert_int_equal(f->layer->vtable->settle(f->layer, NULL, &event, &outcome, &f->plan),
-                   WEIR_DISPOSITION_FINISH);
+  f->layer->vtable->present(f->layer, &outcome, &f->plan);
 }
 
 /* The peer's codes; DEADLINE_EXCEEDED has a table of its own. */
@@ -60,7 +58,6 @@ static const struct {
   grpc_status_code raw;
   grpc_status_code visible;
 } rows[] = {
-    {GRPC_STATUS_OK, GRPC_STATUS_OK},
     {GRPC_STATUS_CANCELLED, GRPC_STATUS_INTERNAL},
     {GRPC_STATUS_UNKNOWN, GRPC_STATUS_UNKNOWN},
     {GRPC_STATUS_INVALID_ARGUMENT, GRPC_STATUS_INTERNAL},
@@ -80,15 +77,16 @@ static const struct {
 
 static void codes_that_blame_the_client_fold_to_internal(void **state) {
   struct fixture *f = *state;
-  assert_int_equal(sizeof rows / sizeof rows[0], WEIR_N_STATUS_CODES - 1);
+  assert_int_equal(sizeof rows / sizeof rows[0],
+                   WEIR_N_STATUS_CODES - 2); /* without OK and DEADLINE_EXCEEDED */
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    settle(f, rows[i].raw, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+    present(f, rows[i].raw, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
 
     if (f->plan.visible_code != rows[i].visible) {
       fail_msg("%s became %s", weir_status_code_name(rows[i].raw),
                weir_status_code_name(f->plan.visible_code));
     }
-    assert_int_equal(f->plan.scrubbed, rows[i].raw != GRPC_STATUS_OK);
+    assert_true(f->plan.scrubbed);
     assert_false(f->plan.do_not_retry);
   }
 }
@@ -125,7 +123,7 @@ static void deadline_exceeded_means_the_callers_own(void **state) {
   for (size_t i = 0; i < sizeof deadline_rows / sizeof deadline_rows[0]; i++) {
     f->plan.inbound = deadline_rows[i].serving ? &f->inbound : NULL;
 
-    settle(f, GRPC_STATUS_DEADLINE_EXCEEDED, deadline_rows[i].origin, deadline_rows[i].bound);
+    present(f, GRPC_STATUS_DEADLINE_EXCEEDED, deadline_rows[i].origin, deadline_rows[i].bound);
 
     if (f->plan.visible_code != deadline_rows[i].visible) {
       fail_msg("%s: %s", deadline_rows[i].why, weir_status_code_name(f->plan.visible_code));
@@ -153,7 +151,7 @@ static const struct {
 static void what_the_application_did_keeps_its_code(void **state) {
   struct fixture *f = *state;
   for (size_t i = 0; i < sizeof local_rows / sizeof local_rows[0]; i++) {
-    settle(f, local_rows[i].raw, local_rows[i].origin, WEIR_DEADLINE_BOUND_CALL);
+    present(f, local_rows[i].raw, local_rows[i].origin, WEIR_DEADLINE_BOUND_CALL);
     if (f->plan.visible_code != local_rows[i].visible) {
       fail_msg("%s from %s: %s", weir_status_code_name(local_rows[i].raw),
                weir_origin_name(local_rows[i].origin), weir_status_code_name(f->plan.visible_code));
@@ -164,19 +162,32 @@ static void what_the_application_did_keeps_its_code(void **state) {
 static void a_refusal_by_the_breaker_is_not_to_be_retried(void **state) {
   struct fixture *f = *state;
 
-  settle(f, GRPC_STATUS_UNAVAILABLE, WEIR_ORIGIN_LOCAL_BREAKER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_UNAVAILABLE, WEIR_ORIGIN_LOCAL_BREAKER, WEIR_DEADLINE_BOUND_NONE);
 
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_UNAVAILABLE);
   assert_true(f->plan.do_not_retry);
 }
 
+static void a_peer_that_forbids_retries_forbids_them_to_every_caller(void **state) {
+  struct fixture *f = *state;
+  const struct weir_outcome outcome = {
+      .code = GRPC_STATUS_UNAVAILABLE, .origin = WEIR_ORIGIN_PEER, .pushback = WEIR_PUSHBACK_STOP};
+  const struct weir_outcome later = {
+      .code = GRPC_STATUS_UNAVAILABLE, .origin = WEIR_ORIGIN_PEER, .pushback = WEIR_PUSHBACK_DELAY};
+
+  f->layer->vtable->present(f->layer, &outcome, &f->plan);
+  assert_true(f->plan.do_not_retry);
+  f->plan.do_not_retry = false;
+  f->layer->vtable->present(f->layer, &later, &f->plan);
+  assert_false(f->plan.do_not_retry);
+}
+
 static void do_not_retry_is_never_taken_back(void **state) {
   struct fixture *f = *state;
-  const struct weir_event event = {.now_ns = 0, .random = NULL};
   const struct weir_outcome outcome = {.code = GRPC_STATUS_NOT_FOUND, .origin = WEIR_ORIGIN_PEER};
   f->plan.do_not_retry = true;
 
-  (void)f->layer->vtable->settle(f->layer, NULL, &event, &outcome, &f->plan);
+  f->layer->vtable->present(f->layer, &outcome, &f->plan);
 
   assert_true(f->plan.do_not_retry);
 }
@@ -186,11 +197,11 @@ static void inside_the_boundary_everything_passes(void **state) {
   f->options.boundary = false;
   f->options.codes[GRPC_STATUS_INVALID_ARGUMENT] = GRPC_STATUS_UNKNOWN;
 
-  settle(f, GRPC_STATUS_INVALID_ARGUMENT, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_INVALID_ARGUMENT, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_INVALID_ARGUMENT);
   assert_false(f->plan.scrubbed);
 
-  settle(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_DEADLINE_EXCEEDED);
   assert_false(f->plan.do_not_retry);
 }
@@ -202,14 +213,14 @@ static void the_policys_table_overrides_once(void **state) {
   f->options.codes[GRPC_STATUS_INVALID_ARGUMENT] = GRPC_STATUS_INVALID_ARGUMENT;
   f->options.codes[GRPC_STATUS_CANCELLED] = GRPC_STATUS_ABORTED;
 
-  settle(f, GRPC_STATUS_UNAVAILABLE, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_UNAVAILABLE, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_INTERNAL); /* and not on to UNKNOWN */
-  settle(f, GRPC_STATUS_INVALID_ARGUMENT, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_INVALID_ARGUMENT, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_INVALID_ARGUMENT);
   assert_true(f->plan.scrubbed);
-  settle(f, GRPC_STATUS_CANCELLED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_CANCELLED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_ABORTED);
-  settle(f, GRPC_STATUS_CANCELLED, WEIR_ORIGIN_LOCAL_CANCEL, WEIR_DEADLINE_BOUND_NONE);
+  present(f, GRPC_STATUS_CANCELLED, WEIR_ORIGIN_LOCAL_CANCEL, WEIR_DEADLINE_BOUND_NONE);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_CANCELLED);
 }
 
@@ -217,17 +228,17 @@ static void deadline_exceeded_as_overrides_the_rule_and_the_table(void **state) 
   struct fixture *f = *state;
   f->options.codes[GRPC_STATUS_DEADLINE_EXCEEDED] = GRPC_STATUS_INTERNAL;
 
-  settle(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_LOCAL_DEADLINE, WEIR_DEADLINE_BOUND_CALL);
+  present(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_LOCAL_DEADLINE, WEIR_DEADLINE_BOUND_CALL);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_INTERNAL);
   assert_false(f->plan.do_not_retry);
 
   f->options.deadline_exceeded_as = GRPC_STATUS_DEADLINE_EXCEEDED;
-  settle(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_CALL);
+  present(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_PEER, WEIR_DEADLINE_BOUND_CALL);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_DEADLINE_EXCEEDED);
   assert_false(f->plan.do_not_retry);
 
   f->options.deadline_exceeded_as = GRPC_STATUS_UNAVAILABLE;
-  settle(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_LOCAL_DEADLINE, WEIR_DEADLINE_BOUND_CALL);
+  present(f, GRPC_STATUS_DEADLINE_EXCEEDED, WEIR_ORIGIN_LOCAL_DEADLINE, WEIR_DEADLINE_BOUND_CALL);
   assert_int_equal(f->plan.visible_code, GRPC_STATUS_UNAVAILABLE);
   assert_true(f->plan.do_not_retry);
 }
@@ -250,6 +261,7 @@ int main(void) {
       WITH_LAYER(deadline_exceeded_means_the_callers_own),
       WITH_LAYER(what_the_application_did_keeps_its_code),
       WITH_LAYER(a_refusal_by_the_breaker_is_not_to_be_retried),
+      WITH_LAYER(a_peer_that_forbids_retries_forbids_them_to_every_caller),
       WITH_LAYER(do_not_retry_is_never_taken_back),
       WITH_LAYER(inside_the_boundary_everything_passes),
       WITH_LAYER(the_policys_table_overrides_once),
