@@ -250,6 +250,25 @@ struct weir_replay_snapshot {
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_replay_snapshot(weir_channel *channel, struct weir_replay_snapshot *snapshot_out);
 
+/* How many calls a channel has made in a way that is worth an eye. Start from
+ * WEIR_CHANNEL_COUNTERS_INIT. */
+struct weir_channel_counters {
+  size_t size;
+  uint64_t n_clamped_deadlines; /* calls whose deadline a ceiling of the policy brought nearer */
+  uint64_t n_detached_calls;    /* calls made with WEIR_INBOUND_DETACHED */
+};
+
+#define WEIR_CHANNEL_COUNTERS_INIT \
+  { .size = sizeof(struct weir_channel_counters), .n_clamped_deadlines = 0, .n_detached_calls = 0 }
+
+/* Reads a channel's counters. They only grow; while calls are made, one may be ahead of another.
+ *
+ * Ownership: `counters_out` is the caller's; its `size` is set before.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `size` is too small. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_channel_get_counters(weir_channel *channel, struct weir_channel_counters *counters_out);
+
 #ifdef __cplusplus
 }
 #endif

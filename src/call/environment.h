@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <grpc/grpc.h>
 
@@ -19,6 +20,17 @@
 
 struct weir__registered_method; /* src/channel/registered_method.h */
 
+/* Calls that were made in a way that somebody may want to know of; see weir_channel_counters. */
+struct weir__call_counters {
+  _Atomic uint64_t n_clamped_deadlines;
+  _Atomic uint64_t n_detached_calls;
+};
+
+/* Relaxed: a count that nothing else is ordered by. */
+static inline void weir__call_counter_bump(_Atomic uint64_t *counter) {
+  (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
 struct weir__environment {
   atomic_size_t n_refs;
   const struct weir_allocator *allocator;
@@ -30,6 +42,7 @@ struct weir__environment {
   struct weir__stack stack;
   bool signals_trusted; /* see wire_signals.h */
   struct weir__replay_budget replay_budget;
+  struct weir__call_counters counters;
   _Atomic(struct weir__registered_method *) registered; /* a list that only grows */
 };
 

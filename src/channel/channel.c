@@ -119,6 +119,8 @@ static struct weir__environment *environment_new(const char *target,
   environment->signals_trusted = weir__wire_signals_trusted();
   atomic_init(&environment->replay_budget.n_bytes, 0);
   atomic_init(&environment->replay_budget.n_overflows, 0);
+  atomic_init(&environment->counters.n_clamped_deadlines, 0);
+  atomic_init(&environment->counters.n_detached_calls, 0);
   environment->target = weir__copy_text(allocator, target, strlen(target));
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
@@ -372,5 +374,22 @@ enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
       .n_overflows = atomic_load_explicit(&budget->n_overflows, memory_order_relaxed),
   };
   memcpy(snapshot_out, &snapshot, snapshot.size);
+  return WEIR_OK;
+}
+
+enum weir_error weir_channel_get_counters(weir_channel *channel,
+                                          struct weir_channel_counters *counters_out) {
+  const struct weir__call_counters *counters = &channel->environment->counters;
+  size_t size = counters_out->size;
+  if (size < sizeof size) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  struct weir_channel_counters read = {
+      .size = size < sizeof read ? size : sizeof read,
+      .n_clamped_deadlines =
+          atomic_load_explicit(&counters->n_clamped_deadlines, memory_order_relaxed),
+      .n_detached_calls = atomic_load_explicit(&counters->n_detached_calls, memory_order_relaxed),
+  };
+  memcpy(counters_out, &read, read.size);
   return WEIR_OK;
 }
