@@ -51,12 +51,11 @@ struct weir_deadline_options {
     .margin_ns = 0, .slack_ns = 10 * WEIR_MS_NS                                               \
   }
 
-/* In a table of codes: what the built-in rule says. */
+/* In a table of codes: what the built-in rule says. OK stands on neither side of a table. */
 #define WEIR_TRANSLATION_DEFAULT (-1)
 #define WEIR_N_STATUS_CODES 17
 
-/* What the caller of a boundary channel sees of a failure. Start from
- * WEIR_TRANSLATION_OPTIONS_INIT. */
+/* What the caller sees of a failure. Start from WEIR_TRANSLATION_OPTIONS_INIT. */
 struct weir_translation_options {
   size_t size;
   bool boundary;    /* false: results pass as they are */
@@ -67,13 +66,21 @@ struct weir_translation_options {
   int8_t deadline_exceeded_as;
   const char *const *keep_metadata; /* keys of trailing metadata that pass a boundary; copied */
   size_t n_keep_metadata;
+  /* full names of the message types, such as "google.rpc.RetryInfo", whose details pass a boundary;
+   * at most 64, each of at most 255 bytes; copied */
+  const char *const *keep_details;
+  size_t n_keep_details;
+  /* of the longest message of a failure, boundary or not; a longer one is cut and ends with U+2026;
+   * 64 to 8192 */
+  uint32_t max_message_bytes;
 };
 
-#define WEIR_TRANSLATION_OPTIONS_INIT                                                       \
-  {                                                                                         \
-    .size = sizeof(struct weir_translation_options), .boundary = true, .message_ref = true, \
-    .codes = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1},          \
-    .deadline_exceeded_as = -1, .keep_metadata = NULL, .n_keep_metadata = 0                 \
+#define WEIR_TRANSLATION_OPTIONS_INIT                                                              \
+  {                                                                                                \
+    .size = sizeof(struct weir_translation_options), .boundary = true, .message_ref = true,        \
+    .codes = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1},                 \
+    .deadline_exceeded_as = -1, .keep_metadata = NULL, .n_keep_metadata = 0, .keep_details = NULL, \
+    .n_keep_details = 0, .max_message_bytes = 1024                                                 \
   }
 
 enum weir_breaker_scope {
@@ -170,6 +177,9 @@ struct weir_method_options {
   uint32_t max_response_bytes;
   struct weir_retry_policy retry;
   int64_t per_attempt_timeout_ns; /* of calls in one batch; WEIR_NO_LIMIT_NS = none */
+  /* instead of the policy's, and whole: what it leaves at its default is built in; NULL = the
+   * policy's; copied */
+  const struct weir_translation_options *translation;
 };
 
 #define WEIR_METHOD_OPTIONS_INIT                                                         \
@@ -177,7 +187,8 @@ struct weir_method_options {
     .size = sizeof(struct weir_method_options), .service = "", .method = "",             \
     .timeout_ns = WEIR_NO_LIMIT_NS, .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,         \
     .max_request_bytes = WEIR_NO_LIMIT_BYTES, .max_response_bytes = WEIR_NO_LIMIT_BYTES, \
-    .retry = WEIR_RETRY_POLICY_NONE, .per_attempt_timeout_ns = WEIR_NO_LIMIT_NS          \
+    .retry = WEIR_RETRY_POLICY_NONE, .per_attempt_timeout_ns = WEIR_NO_LIMIT_NS,         \
+    .translation = NULL                                                                  \
   }
 
 /* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from
@@ -195,13 +206,15 @@ struct weir_policy_options {
   size_t n_methods;
   /* handed to the core as it is: load balancing, health checks; NULL = nothing */
   const char *core_service_config;
+  bool pass_trace; /* the trace identifiers of the request being served go along with calls */
 };
 
-#define WEIR_POLICY_OPTIONS_INIT                                                                  \
-  {                                                                                               \
-    .size = sizeof(struct weir_policy_options), .name = "weir", .deadline = NULL,                 \
-    .translation = NULL, .breaker = NULL, .retry = NULL, .throttle_max_tokens = 0,                \
-    .throttle_token_ratio_milli = 0, .methods = NULL, .n_methods = 0, .core_service_config = NULL \
+#define WEIR_POLICY_OPTIONS_INIT                                                                   \
+  {                                                                                                \
+    .size = sizeof(struct weir_policy_options), .name = "weir", .deadline = NULL,                  \
+    .translation = NULL, .breaker = NULL, .retry = NULL, .throttle_max_tokens = 0,                 \
+    .throttle_token_ratio_milli = 0, .methods = NULL, .n_methods = 0, .core_service_config = NULL, \
+    .pass_trace = true                                                                             \
   }
 
 /* What holds for one method, as the layers read it. Part of a policy; never changes. */
@@ -213,7 +226,7 @@ struct weir_method_policy {
   struct weir_retry_policy retry;
   int64_t per_attempt_timeout_ns;
   const struct weir_deadline_options *deadline;
-  const struct weir_translation_options *translation;
+  const struct weir_translation_options *translation; /* the method's own, or the policy's */
   const struct weir_retry_options *retry_options;
 };
 

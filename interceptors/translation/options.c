@@ -8,6 +8,13 @@
  * grpc-status-details-bin, the very text that a boundary holds back. */
 #define RESERVED_PREFIX "grpc-"
 
+/* Room for weir's own words at least, and not so much that headers grow out of hand. */
+#define MIN_MESSAGE_BYTES WEIR__TRANSLATION_MESSAGE_BYTES
+#define MAX_MESSAGE_BYTES 8192
+
+/* How much of a name a diagnostic shows. */
+#define SHOWN_SIZE 64
+
 /* What no failure may become, and what is never translated. */
 #define OK_CODE 0
 
@@ -71,6 +78,57 @@ static const char *key_fault(const char *key) {
              : NULL;
 }
 
+static bool is_name_byte(char byte) {
+  return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+         (byte >= '0' && byte <= '9') || byte == '_' || byte == '.';
+}
+
+/* What is wrong with the full name of a message type; NULL = nothing. */
+static const char *type_fault(const char *name) {
+  const size_t size = name == NULL ? 0 : strlen(name);
+  if (size == 0 || size > WEIR__TRANSLATION_TYPE_NAME_BYTES) {
+    return "the name of a message type has 1 to 255 bytes";
+  }
+  for (size_t i = 0; i < size; i++) {
+    if (!is_name_byte(name[i])) {
+      return "the name of a message type is made of A-Z, a-z, 0-9, '_' and '.'";
+    }
+  }
+  if (strchr(name, '.') == NULL) {
+    return "a message type has its package before it, as in \"google.rpc.RetryInfo\"";
+  }
+  return name[0] == '.' || name[size - 1] == '.' || strstr(name, "..") != NULL
+             ? "the name of a message type has no empty part"
+             : NULL;
+}
+
+/* A type URL is how a type is named inside of google.rpc.Status; what was meant is its end. */
+static void suggest_type(struct weir_diagnostic *diagnostic, const char *name) {
+  const char *slash = name == NULL ? NULL : strrchr(name, '/');
+  if (diagnostic != NULL && slash != NULL && type_fault(slash + 1) == NULL) {
+    (void)snprintf(diagnostic->message, sizeof diagnostic->message,
+                   "a message type goes without the prefix of its URL; write \"%.*s\"", SHOWN_SIZE,
+                   slash + 1);
+  }
+}
+
+static enum weir_error check_keep_details(const struct weir_translation_options *options,
+                                          struct weir_diagnostic *diagnostic) {
+  if (options->n_keep_details > WEIR__TRANSLATION_MAX_KEEP_DETAILS) {
+    return refuse(diagnostic, "keepDetails", NO_INDEX, "more than 64 message types");
+  }
+  for (size_t i = 0; i < options->n_keep_details; i++) {
+    const char *name = options->keep_details == NULL ? NULL : options->keep_details[i];
+    const char *fault = type_fault(name);
+    if (fault != NULL) {
+      (void)refuse(diagnostic, "keepDetails", i, fault);
+      suggest_type(diagnostic, name);
+      return WEIR_ERROR_INVALID_ARGUMENT;
+    }
+  }
+  return WEIR_OK;
+}
+
 static const char *from_fault(size_t from, int8_t to) {
   if (from == OK_CODE && to != WEIR_TRANSLATION_DEFAULT) {
     return "OK is never translated";
@@ -97,5 +155,9 @@ enum weir_error weir__translation_options_check(const struct weir_translation_op
       return refuse(diagnostic, "keepMetadata", i, fault);
     }
   }
-  return WEIR_OK;
+  if (options->max_message_bytes < MIN_MESSAGE_BYTES ||
+      options->max_message_bytes > MAX_MESSAGE_BYTES) {
+    return refuse(diagnostic, "maxMessageBytes", NO_INDEX, "must be 64 to 8192");
+  }
+  return check_keep_details(options, diagnostic);
 }

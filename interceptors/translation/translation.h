@@ -23,6 +23,10 @@
  * FAILED_PRECONDITION, and " [ref 0123456789ab]". */
 #define WEIR__TRANSLATION_MESSAGE_BYTES 64
 
+/* What options may have: names of types that are kept, and bytes of each. */
+#define WEIR__TRANSLATION_MAX_KEEP_DETAILS 64
+#define WEIR__TRANSLATION_TYPE_NAME_BYTES 255
+
 /* The caller ends `*layer_out` with its destroy hook; NULL on failure. WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__translation_layer_new(const struct weir_allocator *allocator,
                                                             weir_interceptor **layer_out);
@@ -46,8 +50,9 @@ void weir__reference_make(uint64_t random, char reference_out[WEIR_REFERENCE_LEN
 bool weir__translation_keeps(const struct weir_translation_options *options, const char *key,
                              size_t key_size);
 
-/* WEIR_ERROR_INVALID_ARGUMENT: OK is translated, or something to OK; a code is out of range; a key
- * can't be one, or is reserved by gRPC. `diagnostic` may be NULL. */
+/* WEIR_ERROR_INVALID_ARGUMENT: OK is translated, or something to OK; a code or a size is out of
+ * range; a key can't be one, or is reserved by gRPC; a name can't be that of a message type, or
+ * there are too many. `diagnostic` may be NULL. */
 WEIR_MUST_CHECK enum weir_error
 weir__translation_options_check(const struct weir_translation_options *options,
                                 struct weir_diagnostic *diagnostic);

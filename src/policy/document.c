@@ -548,7 +548,7 @@ static void read_member(struct weir__walk *walk, struct weir__object *object, ui
   read_known(walk, object, field, key_index);
 }
 
-/* Calls itself through the messages of the schema, which is a tree. */
+/* Calls itself through the messages of the schema, none of which is inside of itself. */
 static bool read_message(struct weir__walk *walk, struct weir__object *object) {
   const size_t n_refused = walk->problems->n_refused;
   weir__object_rule *rule = weir__object_rule_of(walk, object->def);

@@ -94,35 +94,45 @@ static bool is_ours(const upb_FieldDef *field) {
              kUpb_WellKnown_Unspecified;
 }
 
-/* Looks for a message with this key, and remembers in `trail` by which fields it is reached.
- * Returns their number, or SIZE_MAX. */
-static size_t find_elsewhere(const upb_MessageDef *def, const upb_MessageDef *not_in,
-                             struct weir__json_text key, const upb_FieldDef **trail, size_t depth) {
-  if (def != not_in && upb_MessageDef_FindByJsonNameWithSize(def, key.text, key.size) != NULL) {
-    return depth;
-  }
-  for (int i = 0; i < upb_MessageDef_FieldCount(def) && depth < SCHEMA_DEPTH; i++) {
-    trail[depth] = upb_MessageDef_Field(def, i);
-    if (is_ours(trail[depth])) {
-      const size_t found =
-          find_elsewhere(upb_FieldDef_MessageSubDef(trail[depth]), not_in, key, trail, depth + 1);
-      if (found != SIZE_MAX) {
-        return found;
-      }
-    }
-  }
-  return SIZE_MAX;
+/* Where a key is known, as text: "at the top or inside methodConfig[].translation". */
+struct places {
+  struct weir__json_text key;
+  const upb_FieldDef *trail[SCHEMA_DEPTH]; /* the fields by which a message is reached */
+  size_t n_found;
+  size_t n; /* of `text` */
+  char text[96];
+};
+
+static void print(struct places *places, const char *text) {
+  const int written =
+      snprintf(places->text + places->n, sizeof places->text - places->n, "%s", text);
+  places->n = min_of(places->n + (size_t)written, sizeof places->text - 1);
 }
 
-/* "methodConfig[].retryPolicy" */
-static void print_trail(const upb_FieldDef *const *trail, size_t length, char *out,
-                        size_t out_size) {
-  size_t n = 0;
-  for (size_t i = 0; i < length; i++) {
-    const int written =
-        snprintf(out + n, out_size - n, "%s%s%s", i > 0 ? "." : "", upb_FieldDef_JsonName(trail[i]),
-                 upb_FieldDef_IsRepeated(trail[i]) ? "[]" : "");
-    n = min_of(n + (size_t)written, out_size - 1);
+static void print_place(struct places *places, size_t depth) {
+  print(places, places->n_found++ > 0 ? " or " : "");
+  print(places, depth == 0 ? "at the top" : "inside ");
+  for (size_t i = 0; i < depth; i++) {
+    print(places, i > 0 ? "." : "");
+    print(places, upb_FieldDef_JsonName(places->trail[i]));
+    print(places, upb_FieldDef_IsRepeated(places->trail[i]) ? "[]" : "");
+  }
+}
+
+/* Finds the messages with the key that are `wanted` levels down. */
+static void find_places(const upb_MessageDef *def, size_t depth, size_t wanted,
+                        struct places *places) {
+  if (depth == wanted) {
+    if (upb_MessageDef_FindByJsonNameWithSize(def, places->key.text, places->key.size) != NULL) {
+      print_place(places, depth);
+    }
+    return;
+  }
+  for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
+    places->trail[depth] = upb_MessageDef_Field(def, i);
+    if (is_ours(places->trail[depth])) {
+      find_places(upb_FieldDef_MessageSubDef(places->trail[depth]), depth + 1, wanted, places);
+    }
   }
 }
 
@@ -166,8 +176,7 @@ static const char *nearest_field(const upb_MessageDef *def, struct weir__json_te
 static void tell_with_hint(struct weir__walk *walk, enum weir_policy_severity severity,
                            const struct weir__object *object, struct weir__json_text key,
                            const struct weir__path *path) {
-  const upb_FieldDef *trail[SCHEMA_DEPTH + 1] = {NULL};
-  char where[64] = "";
+  struct places places = {.key = key};
   const char *hint = object->path == NULL ? dns_choice_hint(key) : NULL;
   if (hint != NULL) {
     weir__problems_tell(walk->problems, severity, path, "%s", hint);
@@ -179,13 +188,12 @@ static void tell_with_hint(struct weir__walk *walk, enum weir_policy_severity se
                         "unknown key; keys are spelt exactly: \"%s\"", respelt);
     return;
   }
-  const size_t depth = find_elsewhere(walk->root, object->def, key, trail, 0);
-  if (depth == 0) {
-    weir__problems_tell(walk->problems, severity, path, "unknown key here; it belongs at the top");
-  } else if (depth != SIZE_MAX) {
-    print_trail(trail, depth, where, sizeof where);
-    weir__problems_tell(walk->problems, severity, path, "unknown key here; it belongs inside %s",
-                        where);
+  for (size_t wanted = 0; wanted <= SCHEMA_DEPTH; wanted++) {
+    find_places(walk->root, 0, wanted, &places);
+  }
+  if (places.n_found > 0) {
+    weir__problems_tell(walk->problems, severity, path, "unknown key here; it belongs %s",
+                        places.text);
   } else {
     const char *nearest = nearest_field(object->def, key);
     weir__problems_tell(walk->problems, severity, path, "unknown key%s%s%s",

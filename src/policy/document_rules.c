@@ -81,6 +81,11 @@ static const struct weir__field_rule field_rules[] = {
      .at_most = DBL_MAX,
      .must = "> 0s"},
     {.message = "Translation", .field = "deadline_exceeded_as", .not_ok = true},
+    {.message = "Translation",
+     .field = "max_message_bytes",
+     .at_least = 64,
+     .at_most = 8192,
+     .must = "an integer from 64 to 8192"},
     {.message = "Translation.CodesEntry", .field = "value", .not_ok = true},
 };
 
@@ -355,9 +360,34 @@ static void check_keep_metadata(struct weir__walk *walk, const struct weir__obje
   }
 }
 
+static void check_keep_details(struct weir__walk *walk, const struct weir__object *object) {
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct weir_diagnostic fault;
+  size_t n_types = 0;
+  const upb_StringView *types = weir_v1_Translation_keep_details(object->message, &n_types);
+  const struct weir__path list = path_to(object, "keepDetails");
+  if (n_types > WEIR__TRANSLATION_MAX_KEEP_DETAILS) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, &list,
+                        "%zu message types; at most %d are kept", n_types,
+                        WEIR__TRANSLATION_MAX_KEEP_DETAILS);
+  }
+  for (size_t i = 0; i < n_types; i++) {
+    const struct weir__path path = {.parent = &list, .index = i};
+    options.keep_details = &types[i].data;
+    options.n_keep_details = 1;
+    if (weir__translation_options_check(&options, &fault) != WEIR_OK) {
+      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, &path, "%s", fault.message);
+    }
+  }
+}
+
+/* Of a list with a wrong element the indices are not those of the document. */
 static void check_translation(struct weir__walk *walk, const struct weir__object *object) {
-  if (is_valid(object, "keep_metadata")) { /* else the indices are not those of the document */
+  if (is_valid(object, "keep_metadata")) {
     check_keep_metadata(walk, object);
+  }
+  if (is_valid(object, "keep_details")) {
+    check_keep_details(walk, object);
   }
 }
 

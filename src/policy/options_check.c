@@ -248,30 +248,48 @@ static const char *method_fault(const struct weir_method_options *method, const 
   return NULL;
 }
 
+/* The layer's path begins with "translation". */
+static enum weir_error copy_translation(struct weir__policy_method *method, size_t i,
+                                        struct weir_diagnostic *diagnostic) {
+  char path[64];
+  struct weir_diagnostic fault;
+  method->translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
+  (void)snprintf(path, sizeof path, "methods[%zu].translation", i);
+  const enum weir_error error = copy_part(&method->translation, sizeof method->translation,
+                                          method->options.translation, path, diagnostic);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  if (weir__translation_options_check(&method->translation, &fault) != WEIR_OK) {
+    return weir__policy_refuse(diagnostic, fault.message, "methods[%zu].%s", i, fault.path);
+  }
+  return WEIR_OK;
+}
+
 enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts, size_t i,
-                                          struct weir_method_options *method_out,
+                                          struct weir__policy_method *method_out,
                                           struct weir_diagnostic *diagnostic) {
   /* The array is the program's, so its elements are as far apart as the program's struct is
    * large. */
   const char *first = (const char *)parts->policy.methods;
   size_t stride = 0;
   const char *field = NULL;
-  *method_out = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
+  struct weir_method_options *method = &method_out->options;
+  *method = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
   memcpy(&stride, first, sizeof stride);
-  const enum weir_error error =
-      weir__options_copy(method_out, sizeof *method_out, first + i * stride);
+  const enum weir_error error = weir__options_copy(method, sizeof *method, first + i * stride);
   if (error != WEIR_OK) {
     (void)weir__policy_refuse(diagnostic, "a struct that this library does not know: see its size",
                               "methods[%zu]", i);
     return error;
   }
-  const char *fault = method_fault(method_out, &field);
+  const char *fault = method_fault(method, &field);
   if (fault != NULL) {
     return weir__policy_refuse(diagnostic, fault, "methods[%zu].%s", i, field);
   }
-  fault = retry_policy_fault(&method_out->retry, &field);
+  fault = retry_policy_fault(&method->retry, &field);
   if (fault != NULL) {
     return weir__policy_refuse(diagnostic, fault, "methods[%zu].retryPolicy.%s", i, field);
   }
-  return WEIR_OK;
+  return copy_translation(method_out, i, diagnostic);
 }

@@ -19,6 +19,12 @@ struct weir__policy_parts {
   struct weir_retry_options retry;
 };
 
+/* An entry for methods, likewise. */
+struct weir__policy_method {
+  struct weir_method_options options; /* `translation` is the program's, to tell it by, or NULL */
+  struct weir_translation_options translation; /* if there is one */
+};
+
 /* Copies and checks all but the methods. As weir_policy_new; `diagnostic` may be NULL. */
 WEIR_MUST_CHECK enum weir_error weir__policy_parts_init(struct weir__policy_parts *parts,
                                                         const struct weir_policy_options *options,
@@ -27,7 +33,7 @@ WEIR_MUST_CHECK enum weir_error weir__policy_parts_init(struct weir__policy_part
 /* Copies and checks the `i`th method. */
 WEIR_MUST_CHECK enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts,
                                                           size_t i,
-                                                          struct weir_method_options *method_out,
+                                                          struct weir__policy_method *method_out,
                                                           struct weir_diagnostic *diagnostic);
 
 /* Fills a diagnostic, if there is one, and returns WEIR_ERROR_INVALID_ARGUMENT. */

@@ -18,6 +18,7 @@ struct weir_policy {
   _Atomic uint32_t n_shares;
   uint32_t throttle_max_tokens;
   uint32_t throttle_ratio_milli;
+  bool pass_trace;
   const char *name;
   const char *core_service_config;
   struct weir_deadline_options deadline;
@@ -36,6 +37,7 @@ struct weir_policy {
 static weir_policy default_policy = {
     .allocator = NULL,
     .n_shares = 1,
+    .pass_trace = true,
     .name = "weir",
     .deadline = WEIR_DEADLINE_OPTIONS_INIT,
     .translation = WEIR_TRANSLATION_OPTIONS_INIT,
@@ -58,29 +60,97 @@ weir_policy *weir__policy_default(void) {
 
 /* ---- one block ---- */
 
-/* What a policy's block holds behind the struct: methods, slots, keys that are kept, and all
- * text. */
+/* What a policy's block holds behind the struct, in this order. */
 struct layout {
   size_t n_entries; /* methods and services */
   size_t n_slots;
+  size_t n_translations; /* of methods' own */
+  size_t n_kept;         /* metadata keys and message types in all translations */
   size_t text_size;
 };
 
-/* Where the next part goes. */
+/* Where the next of each goes. */
 struct block {
-  char *at;
+  struct weir_translation_options *translations;
+  const char **kept;
+  char *text;
+  /* The translation that was taken last: the names of one entry of a document share it. */
+  const struct weir_translation_options *last_given;
+  const struct weir_translation_options *last_taken;
 };
 
-static void *take(struct block *block, size_t size) {
-  void *part = block->at;
-  block->at += size;
-  return part;
+static char *take_bytes(struct block *block, size_t size) {
+  char *bytes = block->text;
+  block->text += size;
+  return bytes;
 }
 
 static const char *take_text(struct block *block, const char *text) {
   const size_t size = strlen(text) + 1;
-  return memcpy(take(block, size), text, size);
+  return memcpy(take_bytes(block, size), text, size);
 }
+
+static const char *const *take_list(struct block *block, const char *const *list, size_t n) {
+  const char **kept = block->kept;
+  block->kept += n;
+  for (size_t i = 0; i < n; i++) {
+    kept[i] = take_text(block, list[i]);
+  }
+  return n > 0 ? kept : NULL;
+}
+
+/* ---- translations of methods' own ---- */
+
+static bool has_own_translation(const struct weir__policy_parts *parts,
+                                const struct weir_method_options *method) {
+  return method->translation != NULL && method->translation != parts->policy.translation;
+}
+
+static bool keeps_same_metadata(const struct weir_translation_options *a,
+                                const struct weir_translation_options *b) {
+  return a->keep_metadata == b->keep_metadata && a->n_keep_metadata == b->n_keep_metadata;
+}
+
+static bool keeps_same_details(const struct weir_translation_options *a,
+                               const struct weir_translation_options *b) {
+  return a->keep_details == b->keep_details && a->n_keep_details == b->n_keep_details;
+}
+
+static void measure_list(struct layout *layout, const char *const *list, size_t n) {
+  layout->n_kept += n;
+  for (size_t i = 0; i < n; i++) {
+    layout->text_size += strlen(list[i]) + 1;
+  }
+}
+
+/* Lists that are the channel's very own are not taken again. */
+static void measure_translation(struct layout *layout, const struct weir_translation_options *own,
+                                const struct weir_translation_options *channel) {
+  layout->n_translations++;
+  if (!keeps_same_metadata(own, channel)) {
+    measure_list(layout, own->keep_metadata, own->n_keep_metadata);
+  }
+  if (!keeps_same_details(own, channel)) {
+    measure_list(layout, own->keep_details, own->n_keep_details);
+  }
+}
+
+static const struct weir_translation_options *
+take_translation(struct block *block, const struct weir_translation_options *own,
+                 const struct weir_translation_options *given_to_channel,
+                 const struct weir_translation_options *channel) {
+  struct weir_translation_options *taken = block->translations++;
+  *taken = *own;
+  taken->keep_metadata = keeps_same_metadata(own, given_to_channel)
+                             ? channel->keep_metadata
+                             : take_list(block, own->keep_metadata, own->n_keep_metadata);
+  taken->keep_details = keeps_same_details(own, given_to_channel)
+                            ? channel->keep_details
+                            : take_list(block, own->keep_details, own->n_keep_details);
+  return taken;
+}
+
+/* ---- measuring ---- */
 
 static bool is_default_entry(const struct weir_method_options *method) {
   return method->service[0] == '\0';
@@ -89,25 +159,29 @@ static bool is_default_entry(const struct weir_method_options *method) {
 static enum weir_error measure(const struct weir__policy_parts *parts, struct layout *layout,
                                struct weir_diagnostic *diagnostic) {
   const struct weir_policy_options *policy = &parts->policy;
+  const struct weir_translation_options *last = NULL;
   *layout = (struct layout){.text_size = strlen(policy->name) + 1};
   if (policy->core_service_config != NULL) {
     layout->text_size += strlen(policy->core_service_config) + 1;
   }
-  for (size_t i = 0; i < parts->translation.n_keep_metadata; i++) {
-    layout->text_size += strlen(parts->translation.keep_metadata[i]) + 1;
-  }
+  measure_list(layout, parts->translation.keep_metadata, parts->translation.n_keep_metadata);
+  measure_list(layout, parts->translation.keep_details, parts->translation.n_keep_details);
   if (policy->n_methods > MAX_METHODS) {
     return weir__policy_refuse(diagnostic, "more than 16777216 entries", "methods");
   }
   for (size_t i = 0; i < policy->n_methods; i++) {
-    struct weir_method_options method;
+    struct weir__policy_method method;
     const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
     if (error != WEIR_OK) {
       return error;
     }
-    if (!is_default_entry(&method)) {
+    if (!is_default_entry(&method.options)) {
       layout->n_entries++;
-      layout->text_size += strlen(method.service) + strlen(method.method) + 2;
+      layout->text_size += strlen(method.options.service) + strlen(method.options.method) + 2;
+    }
+    if (has_own_translation(parts, &method.options) && method.options.translation != last) {
+      last = method.options.translation;
+      measure_translation(layout, &method.translation, &parts->translation);
     }
   }
   layout->n_slots = weir__method_table_slots((uint32_t)layout->n_entries);
@@ -121,6 +195,7 @@ static void fill_options(weir_policy *policy, const struct weir__policy_parts *p
   policy->translation = parts->translation;
   policy->breaker = parts->breaker;
   policy->retry = parts->retry;
+  policy->pass_trace = parts->policy.pass_trace;
   if (parts->policy.throttle_max_tokens > 0) {
     /* A larger ratio fills the bucket at once as well. */
     const uint32_t full_milli = parts->policy.throttle_max_tokens * 1000;
@@ -131,19 +206,36 @@ static void fill_options(weir_policy *policy, const struct weir__policy_parts *p
 }
 
 static void fill_texts(weir_policy *policy, const struct weir__policy_parts *parts,
-                       const char **keep_metadata, struct block *text) {
-  policy->name = take_text(text, parts->policy.name);
+                       struct block *block) {
+  const struct weir_translation_options *translation = &parts->translation;
+  policy->name = take_text(block, parts->policy.name);
   if (parts->policy.core_service_config != NULL) {
-    policy->core_service_config = take_text(text, parts->policy.core_service_config);
+    policy->core_service_config = take_text(block, parts->policy.core_service_config);
   }
-  for (size_t i = 0; i < parts->translation.n_keep_metadata; i++) {
-    keep_metadata[i] = take_text(text, parts->translation.keep_metadata[i]);
-  }
-  policy->translation.keep_metadata = parts->translation.n_keep_metadata > 0 ? keep_metadata : NULL;
+  policy->translation.keep_metadata =
+      take_list(block, translation->keep_metadata, translation->n_keep_metadata);
+  policy->translation.keep_details =
+      take_list(block, translation->keep_details, translation->n_keep_details);
 }
 
-static struct weir_method_policy method_policy_of(const weir_policy *policy,
-                                                  const struct weir_method_options *method) {
+/* In the order of `measure`. */
+static const struct weir_translation_options *
+translation_of(const weir_policy *policy, const struct weir__policy_parts *parts,
+               const struct weir__policy_method *method, struct block *block) {
+  if (!has_own_translation(parts, &method->options)) {
+    return &policy->translation;
+  }
+  if (method->options.translation != block->last_given) {
+    block->last_given = method->options.translation;
+    block->last_taken =
+        take_translation(block, &method->translation, &parts->translation, &policy->translation);
+  }
+  return block->last_taken;
+}
+
+static struct weir_method_policy
+method_policy_of(const weir_policy *policy, const struct weir_method_options *method,
+                 const struct weir_translation_options *translation) {
   return (struct weir_method_policy){
       .timeout_ns = method->timeout_ns,
       .wait_for_ready = method->wait_for_ready,
@@ -152,17 +244,17 @@ static struct weir_method_policy method_policy_of(const weir_policy *policy,
       .retry = method->retry,
       .per_attempt_timeout_ns = method->per_attempt_timeout_ns,
       .deadline = &policy->deadline,
-      .translation = &policy->translation,
+      .translation = translation,
       .retry_options = &policy->retry,
   };
 }
 
 /* "/service/method", not terminated. */
-static uint32_t take_path(struct block *text, const struct weir_method_options *method,
+static uint32_t take_path(struct block *block, const struct weir_method_options *method,
                           const char **path_out) {
   const size_t service_size = strlen(method->service);
   const size_t method_size = strlen(method->method);
-  char *path = take(text, service_size + method_size + 2);
+  char *path = take_bytes(block, service_size + method_size + 2);
   path[0] = '/';
   memcpy(path + 1, method->service, service_size);
   path[1 + service_size] = '/';
@@ -173,36 +265,39 @@ static uint32_t take_path(struct block *text, const struct weir_method_options *
 
 /* False: there is an entry of that name already. */
 static bool add_method(weir_policy *policy, const struct weir_method_options *method,
-                       struct block *text, bool *has_default) {
+                       const struct weir_translation_options *translation, struct block *block,
+                       bool *has_default) {
   const char *path = NULL;
   if (is_default_entry(method)) {
     const bool first = !*has_default;
     *has_default = true;
-    policy->otherwise = method_policy_of(policy, method);
+    policy->otherwise = method_policy_of(policy, method, translation);
     return first;
   }
   const uint32_t entry = (uint32_t)(policy->n_methods + policy->n_services);
-  const uint32_t path_size = take_path(text, method, &path);
-  policy->methods[entry] = method_policy_of(policy, method);
+  const uint32_t path_size = take_path(block, method, &path);
+  policy->methods[entry] = method_policy_of(policy, method, translation);
   policy->n_services += method->method[0] == '\0' ? 1 : 0;
   policy->n_methods += method->method[0] == '\0' ? 0 : 1;
   return weir__method_table_insert(&policy->table, path, path_size, entry) == WEIR__METHOD_NONE;
 }
 
 static enum weir_error add_methods(weir_policy *policy, const struct weir__policy_parts *parts,
-                                   struct block *text, struct weir_diagnostic *diagnostic) {
+                                   struct block *block, struct weir_diagnostic *diagnostic) {
   bool has_default = false;
   policy->otherwise = default_policy.otherwise;
   policy->otherwise.deadline = &policy->deadline;
   policy->otherwise.translation = &policy->translation;
   policy->otherwise.retry_options = &policy->retry;
   for (size_t i = 0; i < parts->policy.n_methods; i++) {
-    struct weir_method_options method;
+    struct weir__policy_method method;
     const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
     if (error != WEIR_OK) {
       return error;
     }
-    if (!add_method(policy, &method, text, &has_default)) {
+    const struct weir_translation_options *translation =
+        translation_of(policy, parts, &method, block);
+    if (!add_method(policy, &method.options, translation, block, &has_default)) {
       return weir__policy_refuse(diagnostic, "names what an earlier entry names", "methods[%zu]",
                                  i);
     }
@@ -210,11 +305,40 @@ static enum weir_error add_methods(weir_policy *policy, const struct weir__polic
   return WEIR_OK;
 }
 
+/* NULL: there is no memory. */
+static weir_policy *allocate_policy(const struct layout *layout,
+                                    const struct weir_allocator *allocator,
+                                    struct block *block_out) {
+  const size_t methods_size = layout->n_entries * sizeof(struct weir_method_policy);
+  const size_t slots_size = layout->n_slots * sizeof(struct weir__method_slot);
+  const size_t translations_size = layout->n_translations * sizeof(struct weir_translation_options);
+  const size_t kept_size = layout->n_kept * sizeof(char *);
+  weir_policy *policy =
+      weir__zalloc(allocator, sizeof *policy + methods_size + slots_size + translations_size +
+                                  kept_size + layout->text_size);
+  if (policy == NULL) {
+    return NULL;
+  }
+  void *methods = policy + 1;
+  void *slots = (char *)methods + methods_size;
+  void *translations = (char *)slots + slots_size;
+  void *kept = (char *)translations + translations_size;
+  policy->allocator = allocator;
+  atomic_init(&policy->n_shares, 1);
+  policy->methods = methods;
+  policy->table.slots = slots;
+  policy->table.n_slots = (uint32_t)layout->n_slots;
+  *block_out =
+      (struct block){.translations = translations, .kept = kept, .text = (char *)kept + kept_size};
+  return policy;
+}
+
 enum weir_error weir_policy_new(const struct weir_policy_options *options,
                                 const struct weir_allocator *allocator, weir_policy **policy_out,
                                 struct weir_diagnostic *diagnostic) {
   struct weir__policy_parts parts;
   struct layout layout;
+  struct block block;
   *policy_out = NULL;
   enum weir_error error = weir__policy_parts_init(&parts, options, diagnostic);
   if (error == WEIR_OK) {
@@ -224,23 +348,12 @@ enum weir_error weir_policy_new(const struct weir_policy_options *options,
     return error;
   }
   allocator = weir__allocator_or_default(allocator);
-  const size_t methods_size = layout.n_entries * sizeof(struct weir_method_policy);
-  const size_t slots_size = layout.n_slots * sizeof(struct weir__method_slot);
-  const size_t keep_size = parts.translation.n_keep_metadata * sizeof(char *);
-  weir_policy *policy = weir__zalloc(allocator, sizeof *policy + methods_size + slots_size +
-                                                    keep_size + layout.text_size);
+  weir_policy *policy = allocate_policy(&layout, allocator, &block);
   if (policy == NULL) {
     return WEIR_ERROR_NO_MEMORY;
   }
-  struct block block = {.at = (char *)policy + sizeof *policy};
-  policy->allocator = allocator;
-  atomic_init(&policy->n_shares, 1);
-  policy->methods = take(&block, methods_size);
-  policy->table.slots = take(&block, slots_size);
-  policy->table.n_slots = (uint32_t)layout.n_slots;
-  const char **keep_metadata = take(&block, keep_size);
   fill_options(policy, &parts);
-  fill_texts(policy, &parts, keep_metadata, &block);
+  fill_texts(policy, &parts, &block);
   error = add_methods(policy, &parts, &block, diagnostic);
   if (error != WEIR_OK) {
     weir__free(allocator, policy);
@@ -309,6 +422,10 @@ bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
   *max_tokens_out = policy->throttle_max_tokens;
   *ratio_milli_out = policy->throttle_ratio_milli;
   return policy->throttle_max_tokens > 0;
+}
+
+bool weir__policy_passes_trace(const weir_policy *policy) {
+  return policy->pass_trace;
 }
 
 const char *weir__policy_core_service_config(const weir_policy *policy) {

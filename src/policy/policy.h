@@ -21,6 +21,9 @@ const struct weir_breaker_options *weir__policy_breaker(const weir_policy *polic
 bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
                            uint32_t *ratio_milli_out);
 
+/* Whether the trace identifiers of the request being served go along with the channel's calls. */
+bool weir__policy_passes_trace(const weir_policy *policy);
+
 /* For GRPC_ARG_SERVICE_CONFIG; NULL = nothing. */
 const char *weir__policy_core_service_config(const weir_policy *policy);
 

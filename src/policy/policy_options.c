@@ -40,27 +40,61 @@ static void fill_deadline(struct weir_deadline_options *options, const weir_v1_D
   }
 }
 
-static bool fill_keep_metadata(struct weir_translation_options *options,
-                               const weir_v1_Translation *translation, upb_Arena *arena) {
-  const upb_StringView *keys =
-      weir_v1_Translation_keep_metadata(translation, &options->n_keep_metadata);
-  if (options->n_keep_metadata == 0) {
+/* ---- translation ---- */
+
+/* `texts` NULL: the list was left out, which upb tells from an empty one. */
+static bool fill_list(const char *const **list, size_t *n_list, const upb_StringView *texts,
+                      size_t n_texts, upb_Arena *arena) {
+  if (texts == NULL) {
     return true;
   }
-  const char **copies = upb_Arena_Malloc(arena, options->n_keep_metadata * sizeof *copies);
-  if (copies == NULL) {
-    return false;
+  const char **copies = NULL;
+  if (n_texts > 0) {
+    copies = upb_Arena_Malloc(arena, n_texts * sizeof *copies);
+    if (copies == NULL) {
+      return false;
+    }
   }
-  for (size_t i = 0; i < options->n_keep_metadata; i++) {
-    copies[i] = keys[i].data;
+  for (size_t i = 0; i < n_texts; i++) {
+    copies[i] = texts[i].data;
   }
-  options->keep_metadata = copies;
+  *list = copies;
+  *n_list = n_texts;
   return true;
 }
 
+static bool fill_kept(struct weir_translation_options *options,
+                      const weir_v1_Translation *translation, upb_Arena *arena) {
+  size_t n_keys = 0;
+  size_t n_types = 0;
+  const upb_StringView *keys = weir_v1_Translation_keep_metadata(translation, &n_keys);
+  const upb_StringView *types = weir_v1_Translation_keep_details(translation, &n_types);
+  return fill_list(&options->keep_metadata, &options->n_keep_metadata, keys, n_keys, arena) &&
+         fill_list(&options->keep_details, &options->n_keep_details, types, n_types, arena);
+}
+
+static void fill_codes(struct weir_translation_options *options,
+                       const weir_v1_Translation *translation) {
+  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
+    int32_t becomes = 0;
+    const upb_StringView name =
+        upb_StringView_FromString(weir_status_code_name((grpc_status_code)code));
+    if (weir_v1_Translation_codes_get(translation, name, &becomes)) {
+      options->codes[code] = (int8_t)becomes;
+      if (code == GRPC_STATUS_DEADLINE_EXCEEDED) {
+        /* The channel's word comes before any table, but not before the method's. */
+        options->deadline_exceeded_as = WEIR_TRANSLATION_DEFAULT;
+      }
+    }
+  }
+  if (weir_v1_Translation_has_deadline_exceeded_as(translation)) {
+    options->deadline_exceeded_as = (int8_t)weir_v1_Translation_deadline_exceeded_as(translation);
+  }
+}
+
+/* Lays what is given over what `options` has. */
 static bool fill_translation(struct weir_translation_options *options,
                              const weir_v1_Translation *translation, upb_Arena *arena) {
-  *options = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
   if (translation == NULL) {
     return true;
   }
@@ -70,19 +104,14 @@ static bool fill_translation(struct weir_translation_options *options,
   if (weir_v1_Translation_has_message_ref(translation)) {
     options->message_ref = weir_v1_Translation_message_ref(translation);
   }
-  if (weir_v1_Translation_has_deadline_exceeded_as(translation)) {
-    options->deadline_exceeded_as = (int8_t)weir_v1_Translation_deadline_exceeded_as(translation);
+  if (weir_v1_Translation_has_max_message_bytes(translation)) {
+    options->max_message_bytes = weir_v1_Translation_max_message_bytes(translation);
   }
-  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
-    int32_t becomes = 0;
-    const upb_StringView name =
-        upb_StringView_FromString(weir_status_code_name((grpc_status_code)code));
-    if (weir_v1_Translation_codes_get(translation, name, &becomes)) {
-      options->codes[code] = (int8_t)becomes;
-    }
-  }
-  return fill_keep_metadata(options, translation, arena);
+  fill_codes(options, translation);
+  return fill_kept(options, translation, arena);
 }
+
+/* ---- breaker and retry ---- */
 
 static void fill_breaker_times(struct weir_breaker_options *options,
                                const weir_v1_Breaker *breaker) {
@@ -230,6 +259,23 @@ static void fill_method(struct weir_method_options *options, const weir_v1_Metho
   }
 }
 
+/* A translation of the entry's own stands over the channel's. */
+static bool fill_method_translation(struct weir_method_options *options,
+                                    const weir_v1_MethodConfig *config,
+                                    const struct weir_translation_options *channel,
+                                    upb_Arena *arena) {
+  if (!weir_v1_MethodConfig_has_translation(config)) {
+    return true;
+  }
+  struct weir_translation_options *own = upb_Arena_Malloc(arena, sizeof *own);
+  if (own == NULL) {
+    return false;
+  }
+  *own = *channel;
+  options->translation = own;
+  return fill_translation(own, weir_v1_MethodConfig_translation(config), arena);
+}
+
 static size_t count_names(const weir_v1_MethodConfig *const *configs, size_t n_configs) {
   size_t n = 0;
   for (size_t i = 0; i < n_configs; i++) {
@@ -254,8 +300,13 @@ static bool fill_methods(struct weir_policy_options *options, const weir_v1_Poli
   for (size_t i = 0; i < n_configs; i++) {
     size_t n_names = 0;
     const weir_v1_Name *const *names = weir_v1_MethodConfig_name(configs[i], &n_names);
+    struct weir_method_options method;
+    fill_method(&method, configs[i]);
+    if (!fill_method_translation(&method, configs[i], options->translation, arena)) {
+      return false;
+    }
     for (size_t j = 0; j < n_names; j++) {
-      fill_method(&methods[n], configs[i]);
+      methods[n] = method;
       if (weir_v1_Name_has_service(names[j])) {
         methods[n].service = weir_v1_Name_service(names[j]).data;
       }
@@ -283,6 +334,9 @@ enum weir_error weir__policy_options_init(struct weir__policy_options *options,
   if (weir_v1_Policy_has_name(policy)) {
     whole->name = weir_v1_Policy_name(policy).data;
   }
+  if (weir_v1_Policy_has_pass_trace(policy)) {
+    whole->pass_trace = weir_v1_Policy_pass_trace(policy);
+  }
   const weir_v1_RetryThrottling *throttling = weir_v1_Policy_retry_throttling(policy);
   if (throttling != NULL) {
     const double milli = weir_v1_RetryThrottling_token_ratio(throttling) * WEIR__TOKEN_MILLI;
@@ -293,6 +347,7 @@ enum weir_error weir__policy_options_init(struct weir__policy_options *options,
   fill_deadline(&options->deadline, weir_v1_Policy_deadline(policy));
   weir__policy_options_breaker(&options->breaker, weir_v1_Policy_breaker(policy));
   fill_retry(&options->retry, weir_v1_Policy_retry(policy));
+  options->translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
   if (!fill_translation(&options->translation, weir_v1_Policy_translation(policy),
                         document->arena) ||
       !fill_methods(whole, policy, document->arena)) {

@@ -326,12 +326,16 @@ static void translation_is_set_by_its_own_keys(void **state) {
   loaded_from_file(&loaded, "everything.json", LOAD_STRICT);
   assert_int_equal(loaded.error, WEIR_OK);
   const struct weir_translation_options *translation =
-      loaded_method(&loaded, "/shop.Cart/Add")->translation;
+      loaded_method(&loaded, "/shop.Search/Find")->translation;
   assert_false(translation->boundary);
   assert_false(translation->message_ref);
   assert_int_equal(translation->n_keep_metadata, 2);
   assert_string_equal(translation->keep_metadata[0], "x-request-id");
   assert_string_equal(translation->keep_metadata[1], "trace-bin");
+  assert_int_equal(translation->n_keep_details, 2);
+  assert_string_equal(translation->keep_details[0], "google.rpc.RetryInfo");
+  assert_string_equal(translation->keep_details[1], "shop.v1.Why_2");
+  assert_int_equal(translation->max_message_bytes, 200);
   assert_int_equal(translation->deadline_exceeded_as, GRPC_STATUS_UNAVAILABLE);
   for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
     const int expected = code == GRPC_STATUS_NOT_FOUND            ? GRPC_STATUS_INTERNAL

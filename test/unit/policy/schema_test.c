@@ -73,14 +73,12 @@ static bool is_ours(const upb_FieldDef *field) {
 }
 
 static bool is_set(const upb_Message *message, const upb_FieldDef *field) {
+  if (!upb_FieldDef_IsRepeated(field)) { /* a map is repeated too */
+    return upb_Message_Has(message, field);
+  }
   const upb_MessageValue value = upb_Message_Get(message, field);
-  if (upb_FieldDef_IsMap(field)) {
-    return value.map_val != NULL && upb_Map_Size(value.map_val) > 0;
-  }
-  if (upb_FieldDef_IsRepeated(field)) {
-    return value.array_val != NULL && upb_Array_Size(value.array_val) > 0;
-  }
-  return upb_Message_Has(message, field);
+  return upb_FieldDef_IsMap(field) ? value.map_val != NULL && upb_Map_Size(value.map_val) > 0
+                                   : value.array_val != NULL && upb_Array_Size(value.array_val) > 0;
 }
 
 /* Fails for a field that the message, or a message in it, does not have. Of lists the first element
@@ -115,9 +113,12 @@ static void every_key_of_the_schema_is_read(void **state) {
 static void upbs_json_decoder_reads_the_same_message(void **state) {
   struct fixture *f = *state;
   static const char text[] =
-      "{\"name\":\"n\",\"retryThrottling\":{\"maxTokens\":10,\"tokenRatio\":0.5},"
+      "{\"name\":\"n\",\"passTrace\":false,\"retryThrottling\":{\"maxTokens\":10,\"tokenRatio\":0."
+      "5},"
       "\"deadline\":{\"maxTimeout\":\"1.05s\",\"default_timeout\":\"1s\",\"inheritsParent\":false},"
-      "\"translation\":{\"boundary\":true,\"keepMetadata\":[\"x-a\",\"x-\\u0062\"],\"codes\":{"
+      "\"translation\":{\"boundary\":true,\"keepMetadata\":[\"x-a\",\"x-\\u0062\"],"
+      "\"maxMessageBytes\":256,"
+      "\"keep_details\":[\"google.rpc.RetryInfo\"],\"codes\":{"
       "\"NOT_FOUND\":\"INTERNAL\"},"
       "\"deadlineExceededAs\":14},"
       "\"breaker\":{\"scope\":\"METHOD\",\"failureRatio\":0.29,\"probes\":2.0,\"minRequests\":"
@@ -126,6 +127,7 @@ static void upbs_json_decoder_reads_the_same_message(void **state) {
       "\"methodConfig\":[{\"name\":[{},{\"service\":\"a.B\",\"method\":\"C\"}],\"timeout\":\"0."
       "000000001s\","
       "\"waitForReady\":true,\"maxRequestMessageBytes\":4294967295,"
+      "\"translation\":{\"boundary\":false,\"keepMetadata\":[]},"
       "\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"0.1s\",\"maxBackoff\":"
       "\"315576000000s\","
       "\"backoffMultiplier\":1.3,\"retryableStatusCodes\":[\"UNAVAILABLE\",4]}},{\"name\":[]}]}";
