@@ -61,6 +61,7 @@ struct weir_plan {
   /* The budget. Layers may only bring it nearer. */
   int64_t deadline_at_ns;
   enum weir_deadline_bound deadline_bound;
+  bool deadline_clamped; /* a ceiling cut a deadline that was given, not a mere default */
 
   /* The next attempt. */
   int64_t resume_at_ns;    /* set by the layer that answers RETRY */

@@ -45,12 +45,26 @@ struct weir_call_report {
   /* sent to the core, replays of what the server never saw included; 0 = nothing was */
   uint32_t n_attempts;
   struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
-  int64_t total_ns;
+  int64_t total_ns;            /* from the start of the first batch to the end of the call */
   int64_t next_probe_in_ns;    /* with BREAKER_OPEN: when the breaker will let a probe through */
   const char *fallback_source; /* NULL: none ran; static */
   char reference[WEIR_REFERENCE_LENGTH + 1]; /* as in the message and the log; "" = none */
   bool do_not_retry;                         /* the service's own caller should not try again */
   bool caller_may_retry; /* another call may go better: it blames server or network, for now */
+  /* a ceiling of the policy (maxTimeout, maxStreamTimeout) brought a deadline nearer that was given
+   * to the call, by its parent or by the method's timeout */
+  bool deadline_clamped;
+
+  /* What ate total_ns: its three parts, none of them negative. */
+
+  /* The attempts' durations, each from its start until a thread that drains the queue took its end
+   * from there. */
+  int64_t attempts_ns;
+  /* The waits between attempts, each as long as the backoff or the peer's pushback asked for, or
+   * until it was broken off. */
+  int64_t backoff_ns;
+  /* The rest: a wait was over, and no thread drained the queue to start the next attempt. */
+  int64_t queued_ns;
 };
 
 #define WEIR_CALL_REPORT_INIT \

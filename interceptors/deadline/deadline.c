@@ -61,12 +61,13 @@ static enum weir_admission deadline_admit(weir_interceptor *self, void *call_sta
   (void)call_state;
   const struct weir_deadline_options *options = plan->method->deadline;
   plan_bound_by_parent(plan, parent_deadline_at_ns(options, plan));
-  if (plan->deadline_at_ns != WEIR_NO_DEADLINE || plan->method->timeout_ns != WEIR_NO_LIMIT_NS) {
-    plan_bound_by_policy(plan, event->now_ns, plan->method->timeout_ns);
-  } else {
-    plan_bound_by_policy(plan, event->now_ns, default_timeout_ns(options, plan->shape));
-  }
+  bool given =
+      plan->deadline_at_ns != WEIR_NO_DEADLINE || plan->method->timeout_ns != WEIR_NO_LIMIT_NS;
+  plan_bound_by_policy(plan, event->now_ns,
+                       given ? plan->method->timeout_ns : default_timeout_ns(options, plan->shape));
+  int64_t wanted_at_ns = plan->deadline_at_ns;
   plan_bound_by_policy(plan, event->now_ns, max_timeout_ns(options, plan->shape));
+  plan->deadline_clamped = given && plan->deadline_at_ns < wanted_at_ns;
   if (plan->deadline_at_ns > event->now_ns) {
     return WEIR_ADMISSION_PROCEED;
   }

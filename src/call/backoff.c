@@ -8,6 +8,7 @@
 #include "src/base/container_of.h"
 #include "src/call/one_batch.h"
 #include "src/call/stream.h"
+#include "src/time/instant.h"
 
 /* Whether the call may go on: it was not cancelled, and its queue is not shut down. If not, says
  * what it ends with. */
@@ -90,6 +91,15 @@ bool weir__backoff_begin(weir_call *call, const struct weir_event *event) {
   return goes_on;
 }
 
+/* A wait is over. What it took longer than was asked for is none of it. */
+static void note_wait(weir_call *call, int64_t now_ns) {
+  int64_t began_at_ns = call->outcome.ended_at_ns; /* of the attempt before */
+  int64_t ended_at_ns = weir__instant_min(now_ns, call->backoff.due_at_ns);
+  if (ended_at_ns > began_at_ns) {
+    call->backoff_ns += ended_at_ns - began_at_ns;
+  }
+}
+
 /* Ends the call with call->outcome, and hands out what is owed. */
 static void end_waiting(weir_call *call, const struct weir_event *event) {
   weir__call_end(call, event);
@@ -103,6 +113,7 @@ static void end_waiting(weir_call *call, const struct weir_event *event) {
 void weir__backoff_on_due(struct weir__timer *timer, int64_t now_ns) {
   weir_call *call = WEIR__CONTAINER_OF(timer, weir_call, backoff);
   struct weir_event event = weir__call_event_at(call, now_ns);
+  note_wait(call, now_ns);
   call->plan.resume_at_ns = now_ns;
   weir__queue_lock(call->queue);
   bool goes_on = may_go_on_locked(call, now_ns);
@@ -118,6 +129,7 @@ void weir__backoff_on_due(struct weir__timer *timer, int64_t now_ns) {
 
 void weir__backoff_cancelled(weir_call *call) {
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
+  note_wait(call, event.now_ns);
   weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event.now_ns);
   call->plan.reason = WEIR_REASON_CANCELLED;
   end_waiting(call, &event);

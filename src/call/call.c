@@ -240,16 +240,16 @@ static uint32_t saturated_us(int64_t ns) {
 }
 
 static void record_attempt(weir_call *call) {
+  const struct weir_outcome *outcome = &call->outcome;
+  weir__call_note_attempt_time(call, outcome->ended_at_ns);
   if (call->n_records == WEIR_REPORT_ATTEMPTS) {
     return;
   }
-  const struct weir_outcome *outcome = &call->outcome;
-  call->records[call->n_records++] = (struct weir__attempt_record){
-      .started_after_us = saturated_us(outcome->started_at_ns - call->plan.started_at_ns),
-      .duration_us = saturated_us(outcome->ended_at_ns - outcome->started_at_ns),
-      .code = (uint8_t)outcome->code,
-      .origin = (uint8_t)outcome->origin,
-  };
+  uint8_t nth = call->n_records++;
+  call->records.started_after_us[nth] =
+      saturated_us(outcome->started_at_ns - call->plan.started_at_ns);
+  call->records.duration_us[nth] = saturated_us(outcome->ended_at_ns - outcome->started_at_ns);
+  call->records.ends[nth] = weir__attempt_end(outcome);
 }
 
 /* The attempt's status has come: makes call->outcome of it. */

@@ -71,13 +71,24 @@ struct weir__cancellation {
   char description[]; /* terminated */
 };
 
-/* An attempt as the report tells it, small. */
-struct weir__attempt_record {
-  uint32_t started_after_us;
-  uint32_t duration_us;
-  uint8_t code;
-  uint8_t origin;
+/* The first attempts as the report tells them, small: a member for each thing that is told, by
+ * attempt. */
+struct weir__attempt_records {
+  uint32_t started_after_us[WEIR_REPORT_ATTEMPTS];
+  uint32_t duration_us[WEIR_REPORT_ATTEMPTS];
+  uint8_t ends[WEIR_REPORT_ATTEMPTS]; /* code and origin, see weir__attempt_end */
 };
+
+#define WEIR__ATTEMPT_CODE_BITS 5
+#define WEIR__ATTEMPT_CODE_MASK ((1u << WEIR__ATTEMPT_CODE_BITS) - 1)
+
+static inline uint8_t weir__attempt_end(const struct weir_outcome *outcome) {
+  return (uint8_t)((unsigned)outcome->code | (unsigned)outcome->origin << WEIR__ATTEMPT_CODE_BITS);
+}
+
+_Static_assert(WEIR_N_STATUS_CODES <= WEIR__ATTEMPT_CODE_MASK + 1 &&
+                   (WEIR_ORIGIN_LOCAL_SHUTDOWN << WEIR__ATTEMPT_CODE_BITS) <= UINT8_MAX,
+               "a code and an origin fit into a byte");
 
 struct weir__stream;
 
@@ -101,6 +112,7 @@ struct weir_call {
   /* What the core's call is made with. */
   grpc_call *parent; /* a reference; NULL = none */
   uint32_t propagation_mask;
+  bool clamp_counted; /* the channel's counter knows of plan.deadline_clamped */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
 
@@ -122,10 +134,12 @@ struct weir_call {
   struct weir__cancellation *cancellation;
 
   /* The end. What the caller sees is in the attempt: the response, or weir's words in its place. */
+  int64_t attempts_ns; /* of the attempts that are over */
+  int64_t backoff_ns;  /* of the waits that are over, as far as they were asked for */
+  uint16_t n_sent;     /* attempts that were started */
   uint8_t n_records;
-  uint16_t n_sent; /* attempts that were started */
   char reference[WEIR_REFERENCE_LENGTH + 1];
-  struct weir__attempt_record records[WEIR_REPORT_ATTEMPTS];
+  struct weir__attempt_records records;
 
   alignas(int64_t) unsigned char layer_states[];
 };
@@ -212,6 +226,11 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
 
 /* Notes that an attempt is about to be sent. */
 void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
+
+/* Notes that the current attempt is over. */
+static inline void weir__call_note_attempt_time(weir_call *call, int64_t now_ns) {
+  call->attempts_ns += now_ns - call->plan.attempted_at_ns;
+}
 
 /* What had come of an attempt when its status did. Of a stream, other threads may be handing it
  * out. */

@@ -12,6 +12,31 @@ static bool caller_may_retry(const weir_call *call) {
          weir_outcome_blames_downstream(&call->outcome) && !call->plan.do_not_retry;
 }
 
+static int64_t at_most(int64_t ns, int64_t limit_ns) {
+  return ns < limit_ns ? ns : limit_ns;
+}
+
+/* What ate the time. By these subtractions the parts are the whole, whatever the clock did. */
+static void report_times(const weir_call *call, struct weir_call_report *report) {
+  int64_t total_ns = call->outcome.ended_at_ns - call->plan.started_at_ns;
+  report->total_ns = total_ns > 0 ? total_ns : 0;
+  report->attempts_ns = call->attempts_ns > 0 ? at_most(call->attempts_ns, report->total_ns) : 0;
+  report->backoff_ns = at_most(call->backoff_ns, report->total_ns - report->attempts_ns);
+  report->queued_ns = report->total_ns - report->attempts_ns - report->backoff_ns;
+}
+
+static void report_attempts(const weir_call *call, struct weir_call_report *report) {
+  const struct weir__attempt_records *records = &call->records;
+  for (uint8_t i = 0; i < call->n_records; i++) {
+    report->attempts[i] = (struct weir_attempt_report){
+        .code = (grpc_status_code)(records->ends[i] & WEIR__ATTEMPT_CODE_MASK),
+        .origin = (enum weir_origin)(records->ends[i] >> WEIR__ATTEMPT_CODE_BITS),
+        .started_after_ns = (int64_t)records->started_after_us[i] * NS_PER_US,
+        .duration_ns = (int64_t)records->duration_us[i] * NS_PER_US,
+    };
+  }
+}
+
 enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_report *report_out) {
   if (report_out->size < sizeof report_out->size) {
     return WEIR_ERROR_INVALID_ARGUMENT;
@@ -29,22 +54,15 @@ enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_rep
       .reason = call->plan.reason,
       .breaker_state = call->plan.breaker_state,
       .n_attempts = call->n_sent,
-      .total_ns = call->outcome.ended_at_ns - call->plan.started_at_ns,
       .next_probe_in_ns = call->plan.next_probe_in_ns,
       .fallback_source = NULL,
       .do_not_retry = call->plan.do_not_retry,
       .caller_may_retry = caller_may_retry(call),
+      .deadline_clamped = call->plan.deadline_clamped,
   };
   memcpy(report.reference, call->reference, sizeof report.reference);
-  for (uint8_t i = 0; i < call->n_records; i++) {
-    const struct weir__attempt_record *record = &call->records[i];
-    report.attempts[i] = (struct weir_attempt_report){
-        .code = (grpc_status_code)record->code,
-        .origin = (enum weir_origin)record->origin,
-        .started_after_ns = (int64_t)record->started_after_us * NS_PER_US,
-        .duration_ns = (int64_t)record->duration_us * NS_PER_US,
-    };
-  }
+  report_times(call, &report);
+  report_attempts(call, &report);
   report.size = report_out->size < sizeof report ? report_out->size : sizeof report;
   memcpy(report_out, &report, report.size);
   return WEIR_OK;

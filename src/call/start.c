@@ -138,6 +138,10 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
   call->n_unsettled = call->n_admitted;
+  if (call->plan.deadline_clamped && !call->clamp_counted) {
+    call->clamp_counted = true; /* a first batch that comes to nothing may be followed by another */
+    weir__call_counter_bump(&call->environment->counters.n_clamped_deadlines);
+  }
   if (admission == WEIR_ADMISSION_REFUSE) {
     weir__call_set_local_outcome(call, call->plan.refused_as, event->now_ns);
     return GRPC_CALL_OK;

@@ -324,6 +324,7 @@ static void judge(weir_call *call) {
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
   bool goes_on = false;
   if (call->stream->guarded.broken) {
+    weir__call_note_attempt_time(call, event.now_ns);
     weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_LIMIT, event.now_ns);
     call->plan.reason = WEIR_REASON_NO_MEMORY;
   } else {

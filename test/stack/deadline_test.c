@@ -80,6 +80,65 @@ static void the_nearest_bound_is_the_calls_deadline(void **state) {
   }
 }
 
+/* --- what a ceiling cut --- */
+
+static uint64_t n_clamped(const struct fixture *f) {
+  struct weir_channel_counters counters = WEIR_CHANNEL_COUNTERS_INIT;
+  assert_int_equal(weir_channel_get_counters(f->channel, &counters), WEIR_OK);
+  return counters.n_clamped_deadlines;
+}
+
+static void a_call_with_a_clamped_deadline_is_counted_once_and_says_so(void **state) {
+  struct fixture *f = *state;
+  f->deadline.max_timeout_ns = SECONDS(5);
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "")},
+                 {AT_MS(101), EXPECT_SEND}, {AT_MS(110), REPLY("bar")}));
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0 + SECONDS(6)});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_true(unary_report(&unary).deadline_clamped);
+  assert_int_equal(unary_report(&unary).n_attempts, 2);
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + SECONDS(5));
+  assert_int_equal(n_clamped(f), 1);
+  unary_fini(&unary);
+}
+
+static void a_default_under_a_ceiling_is_no_clamp(void **state) {
+  struct fixture *f = *state;
+  f->deadline.default_timeout_ns = SECONDS(8);
+  f->deadline.max_timeout_ns = SECONDS(5);
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_false(unary_report(&unary).deadline_clamped);
+  assert_int_equal(n_clamped(f), 0);
+  unary_fini(&unary);
+}
+
+/* The first batch came to nothing, so the call has not been started. */
+static void a_clamp_is_not_counted_again_when_the_call_is_started_anew(void **state) {
+  struct fixture *f = *state;
+  f->deadline.max_timeout_ns = SECONDS(5);
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = T0 + SECONDS(6)});
+  f->transport.start_fails_at = 1;
+  assert_int_equal(unary_try_start(f, &unary), GRPC_CALL_ERROR);
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_true(unary_report(&unary).deadline_clamped);
+  assert_int_equal(n_clamped(f), 1);
+  unary_fini(&unary);
+}
+
 /* --- it covers everything --- */
 
 static void a_timeout_is_for_the_whole_call(void **state) {
@@ -206,6 +265,9 @@ static void a_deadline_that_passes_while_an_answer_waits_does_not_change_it(void
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_nearest_bound_is_the_calls_deadline),
+      TEST(a_call_with_a_clamped_deadline_is_counted_once_and_says_so),
+      TEST(a_default_under_a_ceiling_is_no_clamp),
+      TEST(a_clamp_is_not_counted_again_when_the_call_is_started_anew),
       TEST(a_timeout_is_for_the_whole_call),
       TEST(a_realtime_deadline_is_converted_once),
       TEST(a_deadline_that_is_past_sends_nothing),

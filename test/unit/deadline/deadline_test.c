@@ -163,6 +163,62 @@ static void the_nearest_bound_is_the_calls_deadline(void **state) {
   }
 }
 
+static const struct {
+  const char *why;
+  int64_t call_in_ns;
+  int64_t parent_in_ns;
+  int64_t timeout_ns;
+  int64_t default_ns;
+  int64_t max_ns;
+  bool ignores_parent;
+  bool is_clamped;
+} clamp_rows[] = {
+    {"the call's own", MS(90), NONE, NO_LIMIT, MS(10), MS(60), false, true},
+    {"the parent's", NONE, MS(90), NO_LIMIT, MS(10), MS(60), false, true},
+    {"the method's", NONE, NONE, MS(90), MS(10), MS(60), false, true},
+    {"the nearest of them", MS(90), MS(80), MS(70), MS(10), MS(60), false, true},
+    {"a timeout that saturates", NONE, NONE, INT64_MAX - 1, MS(10), MS(60), false, true},
+    {"a deadline next to the end of time", INT64_MAX - 1 - NOW_NS, NONE, NO_LIMIT, MS(10), MS(60),
+     false, true},
+    {"by a nanosecond", MS(60) + 1, NONE, NO_LIMIT, MS(10), MS(60), false, true},
+    {"to nothing", MS(90), NONE, NO_LIMIT, MS(10), 0, false, true},
+    {"a tie cuts nothing", MS(60), NONE, NO_LIMIT, MS(10), MS(60), false, false},
+    {"one of them is under the ceiling", MS(90), MS(50), NO_LIMIT, MS(10), MS(60), false, false},
+    {"and so is the method's", MS(90), NONE, MS(50), MS(10), MS(60), false, false},
+    {"a mere default", NONE, NONE, NO_LIMIT, MS(90), MS(60), false, false},
+    {"a parent's that is not inherited, and so a mere default", NONE, MS(90), NO_LIMIT, MS(90),
+     MS(60), true, false},
+    {"no ceiling", MS(90), NONE, MS(80), MS(10), NO_LIMIT, false, false},
+    {"a ceiling that saturates", MS(90), NONE, NO_LIMIT, MS(10), INT64_MAX - 1, false, false},
+    {"nothing at all", NONE, NONE, NO_LIMIT, NO_LIMIT, NO_LIMIT, false, false},
+    {"a deadline that is past", MS(-5), NONE, NO_LIMIT, MS(10), MS(60), false, false},
+};
+
+/* For calls of either shape, each under its own ceiling. */
+static void a_ceiling_that_cuts_what_was_given_is_noted(void **state) {
+  static const enum weir_call_shape shapes[] = {UNARY, WEIR_CALL_SHAPE_STREAM};
+  for (size_t i = 0; i < 2 * (sizeof clamp_rows / sizeof clamp_rows[0]); i++) {
+    enum weir_call_shape shape = shapes[i % 2];
+    struct call call;
+    call_init(&call, shape);
+    bool unary = shape == UNARY;
+    call.options.default_timeout_ns = unary ? clamp_rows[i / 2].default_ns : NO_LIMIT;
+    call.options.max_timeout_ns = unary ? clamp_rows[i / 2].max_ns : 1;
+    call.options.default_stream_timeout_ns = unary ? NO_LIMIT : clamp_rows[i / 2].default_ns;
+    call.options.max_stream_timeout_ns = unary ? 1 : clamp_rows[i / 2].max_ns;
+    call.options.inherits_parent = !clamp_rows[i / 2].ignores_parent;
+    call.method.timeout_ns = clamp_rows[i / 2].timeout_ns;
+    call_set_deadline(&call, at_ns(clamp_rows[i / 2].call_in_ns));
+    call_set_parent(&call, at_ns(clamp_rows[i / 2].parent_in_ns));
+
+    (void)admit(*state, &call, NOW_NS);
+
+    if (call.plan.deadline_clamped != clamp_rows[i / 2].is_clamped) {
+      fail_msg("%s", clamp_rows[i / 2].why);
+    }
+  }
+}
+
 static void a_stream_has_no_bound_unless_the_policy_says_so(void **state) {
   struct call call;
   call_init(&call, WEIR_CALL_SHAPE_STREAM);
@@ -226,6 +282,9 @@ static const struct {
     {"the parent's, just now", NOW_NS, NONE, NOW_NS, NO_LIMIT, 0},
     {"the parent's, the infinite past less a margin", NOW_NS, NONE, INT64_MIN, NO_LIMIT, MS(20)},
     {"the parent's less its margin", NOW_NS, NONE, NOW_NS + MS(20), NO_LIMIT, MS(20)},
+    {"a margin larger than what is left", NOW_NS, NONE, NOW_NS + MS(20), NO_LIMIT, MS(5000)},
+    {"a margin of all the time there is", NOW_NS, NONE, NOW_NS + MS(20), NO_LIMIT, NO_LIMIT - 1},
+    {"a clock before its zero", MS(-100), MS(-200), NONE, NO_LIMIT, 0},
     {"a timeout of nothing", NOW_NS, NONE, NONE, 0, 0},
     {"the end of time", INT64_MAX - 1, INT64_MAX - 2, NONE, NO_LIMIT, 0},
 };
@@ -300,6 +359,7 @@ static void running_out_of_memory_is_told(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_nearest_bound_is_the_calls_deadline, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_ceiling_that_cuts_what_was_given_is_noted, setup, teardown),
       cmocka_unit_test_setup_teardown(a_stream_has_no_bound_unless_the_policy_says_so, setup,
                                       teardown),
       cmocka_unit_test_setup_teardown(a_stream_has_its_own_default_and_ceiling, setup, teardown),
