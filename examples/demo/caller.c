@@ -138,12 +138,12 @@ static void ask_weir(const struct caller *caller, const struct caller_inbound *i
   }
   if (error == WEIR_OK) {
     answer_fill(answer, reply.code, &reply.details, reply.message, &reply.trailing_metadata);
-    answer->n_reply_metadata = weir_reply_metadata(&reply.report, answer->reply_metadata);
   } else {
     memset(answer, 0, sizeof *answer);
     answer->code = GRPC_STATUS_RESOURCE_EXHAUSTED;
     (void)snprintf(answer->text, sizeof answer->text, "%s", weir_error_string(error));
   }
+  answer->report = reply.report;
   weir_unary_reply_fini(&reply);
   weir_inbound_release(request.inbound);
   grpc_byte_buffer_destroy(request.message);

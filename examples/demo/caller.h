@@ -51,9 +51,7 @@ struct answer {
   char state[ORDERS_TEXT_SIZE];         /* of the order, when OK */
   uint8_t details[CALLER_DETAILS_SIZE]; /* grpc-status-details-bin */
   size_t details_size;
-  grpc_metadata
-      reply_metadata[WEIR_REPLY_METADATA_MAX]; /* for the service's own reply; no slice to unref */
-  size_t n_reply_metadata;
+  struct weir_call_report report; /* weir's; size 0 = the call went by the bare core */
 };
 
 void caller_init(struct caller *caller, const struct caller_options *options, int port);

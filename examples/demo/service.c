@@ -43,20 +43,23 @@ static void relay(void *context, const struct weir__test_served *served,
     return;
   }
   caller_ask(&service->next, &inbound, id, &answer);
+  if (answer.code == GRPC_STATUS_OK) {
+    reply->message = orders_reply_encode(id, answer.state);
+    return;
+  }
+  if (answer.report.size > 0 && answer.report.code != GRPC_STATUS_OK) {
+    weir_reply_status(&answer.report, &reply->weir, &reply->status);
+    return;
+  }
 
+  /* Without weir, as many a service does: it passes on what it got. */
   if (answer.code == GRPC_STATUS_DEADLINE_EXCEEDED &&
       service->deadline == RELAY_DEADLINE_AS_UNAVAILABLE) {
     answer.code = GRPC_STATUS_UNAVAILABLE;
   }
   weir__test_reply_status(reply, answer.code, answer.text);
-  if (answer.code == GRPC_STATUS_OK) {
-    reply->message = orders_reply_encode(id, answer.state);
-  }
   if (answer.details_size > 0) {
     weir__test_reply_trailer(reply, DETAILS_KEY, answer.details, answer.details_size);
-  }
-  for (size_t i = 0; i < answer.n_reply_metadata; i++) {
-    reply->trailing_metadata[reply->n_trailing_metadata++] = answer.reply_metadata[i];
   }
 }
 

@@ -11,9 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <grpc/grpc.h>
+#include <grpc/status.h>
 
-#include <weir/export.h>
 #include <weir/interceptor.h>
 #include <weir/outcome.h>
 #include <weir/reason.h>
@@ -67,21 +66,9 @@ struct weir_call_report {
   int64_t queued_ns;
 };
 
+/* A report that no call has filled in is not one of success. */
 #define WEIR_CALL_REPORT_INIT \
-  { .size = sizeof(struct weir_call_report) }
-
-#define WEIR_REPLY_METADATA_MAX 4
-
-/* Says what a service should add to its own reply when it fails because of this call, as trailing
- * metadata for GRPC_OP_SEND_STATUS_FROM_SERVER: grpc-retry-pushback-ms -1 when `do_not_retry` (A6,
- * pushback).
- *
- * Ownership: the entries' slices are static or inlined: there is nothing to unref. `report` is
- *            borrowed for the call.
- * Threads:   any thread.
- * Errors:    none; returns how many entries were written, at most WEIR_REPLY_METADATA_MAX. */
-WEIR_API size_t weir_reply_metadata(const struct weir_call_report *report,
-                                    grpc_metadata metadata_out[WEIR_REPLY_METADATA_MAX]);
+  { .size = sizeof(struct weir_call_report), .code = GRPC_STATUS_UNKNOWN }
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@
 #include <weir/outcome.h>
 #include <weir/policy.h>
 #include <weir/reason.h>
+#include <weir/reply.h>
 #include <weir/report.h>
 #include <weir/unary.h>
 

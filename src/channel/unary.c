@@ -108,4 +108,5 @@ void weir_unary_reply_fini(struct weir_unary_reply *reply) {
   memset(reply, 0, size < sizeof *reply ? size : sizeof *reply);
   reply->size = size;
   reply->report.size = sizeof reply->report;
+  reply->report.code = GRPC_STATUS_UNKNOWN; /* as in WEIR_CALL_REPORT_INIT */
 }

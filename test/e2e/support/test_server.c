@@ -232,6 +232,20 @@ static grpc_op headers_op(struct serving *serving) {
   return op;
 }
 
+static grpc_op status_op(struct weir__test_reply *reply) {
+  grpc_op op;
+  if (reply->status.op == GRPC_OP_SEND_STATUS_FROM_SERVER) {
+    return reply->status;
+  }
+  memset(&op, 0, sizeof op);
+  op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+  op.data.send_status_from_server.status = reply->code;
+  op.data.send_status_from_server.status_details = &reply->text;
+  op.data.send_status_from_server.trailing_metadata_count = reply->n_trailing_metadata;
+  op.data.send_status_from_server.trailing_metadata = reply->trailing_metadata;
+  return op;
+}
+
 static void send_reply(struct serving *serving) {
   struct weir__test_reply *reply = &serving->reply;
   grpc_op ops[3];
@@ -244,11 +258,7 @@ static void send_reply(struct serving *serving) {
     ops[n_ops].op = GRPC_OP_SEND_MESSAGE;
     ops[n_ops++].data.send_message.send_message = reply->message;
   }
-  ops[n_ops].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-  ops[n_ops].data.send_status_from_server.status = reply->code;
-  ops[n_ops].data.send_status_from_server.status_details = &reply->text;
-  ops[n_ops].data.send_status_from_server.trailing_metadata_count = reply->n_trailing_metadata;
-  ops[n_ops++].data.send_status_from_server.trailing_metadata = reply->trailing_metadata;
+  ops[n_ops++] = status_op(reply);
   start_batch(serving, serving->call, ops, n_ops, STEP_REPLIED);
 }
 
@@ -386,6 +396,7 @@ static void on_event(const struct step_tag *tag, bool success) {
     send_reply(serving);
     break;
   case STEP_REPLIED:
+    memset(&serving->reply.weir, '!', sizeof serving->reply.weir);
     break;
   }
   step_end(serving);

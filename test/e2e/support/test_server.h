@@ -13,6 +13,8 @@
 
 #include <grpc/grpc.h>
 
+#include <weir/reply.h>
+
 #define WEIR__TEST_METADATA_MAX 8
 #define WEIR__TEST_RECORDS_MAX 1024
 #define WEIR__TEST_THREADS_MAX 16
@@ -43,6 +45,10 @@ struct weir__test_reply {
   int64_t
       delay_ns; /* before the status; ends early when the call is cancelled or the server stopped */
   bool headers_apart; /* response headers go out before the delay, even with a failure */
+  /* In place of code, text and trailing metadata, once it is a GRPC_OP_SEND_STATUS_FROM_SERVER.
+   * What it points to is in `weir`, which is overwritten as soon as it may be. */
+  grpc_op status;
+  struct weir_reply weir;
 };
 
 /* Answers one call. It runs on one of the server's threads, several at a time, and may block and

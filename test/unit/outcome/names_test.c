@@ -4,15 +4,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
-#include <grpc/grpc.h>
-#include <grpc/slice.h>
+#include <grpc/status.h>
 
 #include <weir/outcome.h>
 #include <weir/policy.h>
 #include <weir/reason.h>
-#include <weir/report.h>
 
 #include <cmocka.h>
 
@@ -81,37 +78,12 @@ static void reasons_have_names_of_their_own(void **state) {
   assert_string_equal(weir_reason_name((enum weir_reason)99), "UNKNOWN");
 }
 
-static void a_reply_says_do_not_retry_when_the_report_does(void **state) {
-  (void)state;
-  struct weir_call_report report = WEIR_CALL_REPORT_INIT;
-  grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
-
-  assert_int_equal(weir_reply_metadata(&report, metadata), 0);
-
-  report.do_not_retry = true;
-  assert_int_equal(weir_reply_metadata(&report, metadata), 1);
-  assert_int_equal(grpc_slice_str_cmp(metadata[0].key, "grpc-retry-pushback-ms"), 0);
-  assert_int_equal(grpc_slice_str_cmp(metadata[0].value, "-1"), 0);
-}
-
-static void a_report_without_the_field_says_nothing(void **state) {
-  (void)state;
-  struct weir_call_report report = WEIR_CALL_REPORT_INIT;
-  grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
-  report.do_not_retry = true;
-  report.size = offsetof(struct weir_call_report, do_not_retry);
-
-  assert_int_equal(weir_reply_metadata(&report, metadata), 0);
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(codes_have_the_names_of_the_specification),
       cmocka_unit_test(origins_have_names),
       cmocka_unit_test(blames_and_bounds_have_names),
       cmocka_unit_test(reasons_have_names_of_their_own),
-      cmocka_unit_test(a_reply_says_do_not_retry_when_the_report_does),
-      cmocka_unit_test(a_report_without_the_field_says_nothing),
   };
   return cmocka_run_group_tests_name("names", tests, NULL, NULL);
 }
