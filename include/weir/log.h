@@ -22,7 +22,14 @@ struct weir_bytes {
   size_t size;
 };
 
-/* One failed boundary call, untranslated. All of it is borrowed for the call of the sink. */
+enum weir_log_event {
+  WEIR_LOG_CALL_FAILED = 0, /* at a boundary; one record a call */
+  WEIR_LOG_CHANNEL_WRAPPED  /* one that weir can't keep all its promises on; once a channel */
+};
+
+/* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is
+ * no failed call, there are the event, its times, the target and the text; the rest is empty.
+ * Fields are only ever added at the end. */
 struct weir_log_record {
   const char *reference; /* as in the message that the caller saw; "" when references are off */
   struct weir_bytes path;
@@ -38,6 +45,11 @@ struct weir_log_record {
   struct weir_bytes message;      /* the peer's */
   struct weir_bytes details;      /* grpc-status-details-bin, decoded from base64 */
   struct weir_bytes error_string; /* the core's */
+  enum weir_log_event event;
+  int64_t at_ns;           /* of the event, on the monotonic clock */
+  int64_t time_unix_ns;    /* the same for people, on the wall clock: since 1970 in UTC */
+  struct weir_bytes trace; /* traceparent of the request that was being served; empty = none */
+  const char *text;        /* of an event that is no failed call; "" otherwise */
 };
 
 /* A receiver of records, borrowed until the last channel made with it is gone. It runs in the

@@ -9,6 +9,7 @@
 #include "interceptors/translation/translation.h"
 #include "src/call/call.h"
 #include "src/call/stream.h"
+#include "src/time/clock.h"
 
 /* --- what the caller sees --- */
 
@@ -75,6 +76,11 @@ static void log_failure(const weir_call *call) {
       .message = bytes_of(&call->attempt.details),
       .details = find_details(&call->attempt.trailing_metadata),
       .error_string = bytes_of_text(call->attempt.error_string),
+      .event = WEIR_LOG_CALL_FAILED,
+      .at_ns = call->outcome.ended_at_ns,
+      .time_unix_ns = weir__wall_clock_now_ns(),
+      .trace = {.data = NULL, .size = 0},
+      .text = "",
   };
   environment->log->write(environment->log->context, &record);
   gpr_free(peer);

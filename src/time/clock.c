@@ -12,6 +12,12 @@ static int64_t monotonic_now_ns(void *context) {
   return (int64_t)now.tv_sec * NS_PER_SECOND + (int64_t)now.tv_nsec;
 }
 
+int64_t weir__wall_clock_now_ns(void) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_REALTIME, &now); /* nor for this one */
+  return (int64_t)now.tv_sec * NS_PER_SECOND + (int64_t)now.tv_nsec;
+}
+
 static const struct weir_clock monotonic_clock = {
     .size = sizeof(struct weir_clock),
     .now_ns = monotonic_now_ns,

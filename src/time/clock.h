@@ -15,4 +15,7 @@ static inline int64_t weir__clock_now_ns(const struct weir_clock *clock) {
   return clock->now_ns(clock->context);
 }
 
+/* Nanoseconds since 1970 in UTC, for a log's readers. It may be set, so nothing is decided by it. */
+int64_t weir__wall_clock_now_ns(void);
+
 #endif /* WEIR_SRC_TIME_CLOCK_H */

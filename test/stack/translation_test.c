@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <grpc/slice.h>
+#include <grpc/support/time.h>
 
 #include "test/stack/stack_fixture.h"
 
@@ -164,7 +165,26 @@ static void the_truth_goes_to_the_log_once_under_the_reference(void **state) {
   assert_int_equal(record->numbers.reason, WEIR_REASON_NOT_RETRYABLE);
   assert_int_equal(record->numbers.n_attempts, 1);
   assert_int_equal(record->numbers.duration_ns, MS(7));
+  assert_int_equal(record->numbers.event, WEIR_LOG_CALL_FAILED);
+  assert_string_equal(record->text, "");
   unary_fini(&unary);
+}
+
+static int64_t wall_now_ns(void) {
+  gpr_timespec now = gpr_now(GPR_CLOCK_REALTIME);
+  return now.tv_sec * WEIR_SECOND_NS + now.tv_nsec;
+}
+
+static void a_record_says_when_it_was_by_both_clocks(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  scripted_transport_always(&f->transport, MS(7), answer_unavailable);
+  int64_t before_ns = wall_now_ns();
+  run_calls(f, 1);
+
+  assert_int_equal(f->log.n_records, 1);
+  assert_int_equal(f->log.records[0].numbers.at_ns, f->clock.now_ns);
+  assert_in_range(f->log.records[0].numbers.time_unix_ns, before_ns, wall_now_ns());
 }
 
 static void a_call_of_many_attempts_is_logged_once(void **state) {
@@ -385,6 +405,7 @@ int main(void) {
       TEST(no_byte_of_the_downstreams_reaches_the_caller),
       TEST(kept_keys_pass_a_boundary),
       TEST(the_truth_goes_to_the_log_once_under_the_reference),
+      TEST(a_record_says_when_it_was_by_both_clocks),
       TEST(a_call_of_many_attempts_is_logged_once),
       TEST(retry_and_breaker_see_the_raw_code),
       cmocka_unit_test(deadline_exceeded_tells_the_caller_of_his_own_time_only),

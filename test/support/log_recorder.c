@@ -24,6 +24,8 @@ static void record_failure(void *context, const struct weir_log_record *record) 
   copy(kept->message, record->message.data, record->message.size);
   copy(kept->details, record->details.data, record->details.size);
   copy(kept->error_string, record->error_string.data, record->error_string.size);
+  copy(kept->trace, record->trace.data, record->trace.size);
+  copy(kept->text, record->text, strlen(record->text));
   kept->numbers = *record;
 }
 

@@ -21,6 +21,8 @@ struct recorded_failure {
   char message[LOG_RECORDER_TEXT];
   char details[LOG_RECORDER_TEXT];
   char error_string[LOG_RECORDER_TEXT];
+  char trace[LOG_RECORDER_TEXT];
+  char text[LOG_RECORDER_TEXT];
   struct weir_log_record numbers; /* its pointers are not valid any more */
 };
 

@@ -154,6 +154,16 @@ static void the_default_clock_is_the_cores_monotonic_one(void **state) {
   assert_true(core_ns <= after_ns);
 }
 
+static void the_wall_clock_counts_from_1970(void **state) {
+  (void)state;
+  gpr_timespec before = gpr_now(GPR_CLOCK_REALTIME);
+  int64_t now_ns = weir__wall_clock_now_ns();
+  gpr_timespec after = gpr_now(GPR_CLOCK_REALTIME);
+
+  assert_in_range(now_ns, before.tv_sec * SECOND_NS + before.tv_nsec,
+                  after.tv_sec * SECOND_NS + after.tv_nsec);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(sums_saturate),
@@ -164,6 +174,7 @@ int main(void) {
       cmocka_unit_test(a_given_clock_is_read),
       cmocka_unit_test(the_default_clock_does_not_go_back),
       cmocka_unit_test(the_default_clock_is_the_cores_monotonic_one),
+      cmocka_unit_test(the_wall_clock_counts_from_1970),
   };
   return cmocka_run_group_tests_name("time", tests, NULL, NULL);
 }
