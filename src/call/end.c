@@ -4,144 +4,10 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
-#include <grpc/support/string_util.h>
 
-#include "interceptors/translation/translation.h"
 #include "src/call/call.h"
+#include "src/call/presentation.h"
 #include "src/call/stream.h"
-#include "src/time/clock.h"
-
-/* --- what the caller sees --- */
-
-/* What weir says of an end that is its own, on a channel that is no boundary. */
-static const char *own_words(const weir_call *call) {
-  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
-  switch (call->outcome.origin) {
-  case WEIR_ORIGIN_LOCAL_DEADLINE:
-    return "the deadline is past";
-  case WEIR_ORIGIN_LOCAL_CANCEL:
-    return cancellation != NULL ? cancellation->description : "the call was cancelled";
-  case WEIR_ORIGIN_LOCAL_BREAKER:
-    return "refused by the circuit breaker";
-  case WEIR_ORIGIN_LOCAL_LIMIT:
-    return "a message is larger than the policy allows";
-  case WEIR_ORIGIN_LOCAL_SHUTDOWN:
-    return "the completion queue is shut down";
-  case WEIR_ORIGIN_PEER:
-  case WEIR_ORIGIN_TRANSPORT_CONNECT:
-  case WEIR_ORIGIN_TRANSPORT_RESET:
-    break;
-  }
-  return "";
-}
-
-static struct weir_bytes bytes_of(const grpc_slice *slice) {
-  return (struct weir_bytes){.data = (const char *)GRPC_SLICE_START_PTR(*slice),
-                             .size = GRPC_SLICE_LENGTH(*slice)};
-}
-
-static struct weir_bytes bytes_of_text(const char *text) {
-  return (struct weir_bytes){.data = text, .size = text != NULL ? strlen(text) : 0};
-}
-
-static struct weir_bytes find_details(const grpc_metadata_array *trailing) {
-  static const char key[] = "grpc-status-details-bin";
-  for (size_t i = 0; i < trailing->count; i++) {
-    if (grpc_slice_str_cmp(trailing->metadata[i].key, key) == 0) {
-      return bytes_of(&trailing->metadata[i].value);
-    }
-  }
-  return (struct weir_bytes){.data = NULL, .size = 0};
-}
-
-/* Tells the log sink what the caller is not told. */
-static void log_failure(const weir_call *call) {
-  const struct weir__environment *environment = call->environment;
-  const struct weir__transport *transport = weir__queue_transport(call->queue);
-  char *peer = call->attempt.core != NULL
-                   ? transport->call_peer(transport->context, call->attempt.core)
-                   : NULL;
-  struct weir_log_record record = {
-      .reference = call->reference,
-      .path = {.data = call->plan.path, .size = call->plan.path_size},
-      .target = environment->target,
-      .peer = bytes_of_text(peer != NULL ? peer : environment->target),
-      .raw_code = call->outcome.code,
-      .code = call->plan.visible_code,
-      .origin = call->outcome.origin,
-      .blames = call->outcome.blames,
-      .reason = call->plan.reason,
-      .n_attempts = call->n_sent,
-      .duration_ns = call->outcome.ended_at_ns - call->plan.started_at_ns,
-      .message = bytes_of(&call->attempt.details),
-      .details = find_details(&call->attempt.trailing_metadata),
-      .error_string = bytes_of_text(call->attempt.error_string),
-      .event = WEIR_LOG_CALL_FAILED,
-      .at_ns = call->outcome.ended_at_ns,
-      .time_unix_ns = weir__wall_clock_now_ns(),
-      .trace = {.data = NULL, .size = 0},
-      .text = "",
-  };
-  environment->log->write(environment->log->context, &record);
-  gpr_free(peer);
-}
-
-/* Leaves only what the policy lets through. The elements belong to the core's call, so dropping one
- * frees nothing. */
-static void filter_metadata(const weir_call *call, grpc_metadata_array *array) {
-  if (array->count == 0) {
-    return;
-  }
-  const struct weir_translation_options *translation = call->plan.method->translation;
-  size_t kept = 0;
-  for (size_t i = 0; i < array->count; i++) {
-    struct weir_bytes key = bytes_of(&array->metadata[i].key);
-    if (weir__translation_keeps(translation, key.data, key.size)) {
-      array->metadata[kept++] = array->metadata[i];
-    }
-  }
-  /* Nobody may look behind the count, but what is not there can't be seen. */
-  memset(array->metadata + kept, 0, (array->count - kept) * sizeof array->metadata[0]);
-  array->count = kept;
-}
-
-static void set_details(weir_call *call, const char *text, size_t size) {
-  grpc_slice_unref(call->attempt.details);
-  call->attempt.details = grpc_slice_from_copied_buffer(text, size);
-}
-
-static void set_error_string(weir_call *call, const char *text) {
-  void *old = NULL;
-  memcpy(&old, &call->attempt.error_string, sizeof old);
-  gpr_free(old);
-  call->attempt.error_string = gpr_strdup(text);
-}
-
-/* Puts weir's words in the place of everything the peer wrote about its status. The initial
- * metadata and the message may be with another thread that hands them out; hand_out filters
- * those. */
-static void scrub_status(weir_call *call, const struct weir_event *event) {
-  char message[WEIR__TRANSLATION_MESSAGE_BYTES];
-  const struct weir_translation_options *translation = call->plan.method->translation;
-  if (translation->message_ref) {
-    weir__reference_make(event->random->next(event->random->context), call->reference);
-  }
-  log_failure(call);
-  size_t size = weir__translation_message(call->plan.visible_code,
-                                          translation->message_ref ? call->reference : NULL,
-                                          message, sizeof message);
-  set_details(call, message, size);
-  set_error_string(call, message);
-  filter_metadata(call, &call->attempt.trailing_metadata);
-}
-
-/* Makes what the caller sees of a failure. */
-static void present_failure(weir_call *call, const struct weir_event *event) {
-  weir__stack_present(&call->environment->stack, &call->outcome, &call->plan);
-  if (call->plan.scrubbed) {
-    scrub_status(call, event);
-  }
-}
 
 void weir__call_end(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->environment->stack;
@@ -166,12 +32,10 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
     if (!under_way) { /* another thread may be handing it out */
       weir__attempt_drop_response(&call->attempt);
     }
-    const char *words = own_words(call);
-    set_details(call, words, strlen(words));
-    set_error_string(call, words);
+    weir__call_set_own_words(call);
   }
   if (!weir__outcome_is_ok(&call->outcome)) {
-    present_failure(call, event);
+    weir__call_present_failure(call, event);
   }
   /* release: what was just made, for a thread that hands out another batch; acquire: that batch */
   unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_acq_rel);
@@ -223,7 +87,7 @@ bool weir__call_hand_out(weir_call *call, uint8_t op_types, bool core_ok) {
   if ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA)) != 0 &&
       call->outputs.initial_metadata != NULL) {
     if (scrubbed) {
-      filter_metadata(call, &call->attempt.initial_metadata);
+      weir__call_filter_metadata(call, &call->attempt.initial_metadata);
     }
     move_metadata(&call->attempt.initial_metadata, call->outputs.initial_metadata);
   }

@@ -44,6 +44,9 @@ void weir__call_extras_free(struct weir__call_extras *extras,
   if (extras->has_host) {
     grpc_slice_unref(extras->host);
   }
+  if (extras->has_details) {
+    grpc_slice_unref(extras->details);
+  }
   release_credentials(extras);
   /* relaxed: whoever frees a call has seen all that was done with it */
   struct weir__call_memory *memory = atomic_load_explicit(&extras->memory, memory_order_relaxed);
@@ -160,4 +163,17 @@ void *weir_call_arena_alloc(weir_call *call, size_t size) {
                                                 memory_order_release, memory_order_relaxed)) {
   }
   return memory->bytes;
+}
+
+/* --- what weir makes for the application --- */
+
+bool weir__call_extras_hold_details(weir_call *call, grpc_slice details) {
+  struct weir__call_extras *extras = own_extras(call);
+  if (extras == NULL) {
+    grpc_slice_unref(details);
+    return false;
+  }
+  extras->has_details = true; /* once a call: by the thread that ends it */
+  extras->details = details;
+  return true;
 }

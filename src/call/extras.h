@@ -1,5 +1,5 @@
 /* extras – what a call has only sometimes: a registered method, a host, credentials, a census
- * context, memory of the application's.
+ * context, memory of the application's, details that a boundary lets through.
  *
  * All calls of a registered method share the method's extras, which never change, until the
  * application sets something on one of them: that call then has extras of its own.
@@ -16,6 +16,7 @@
 #include <grpc/grpc_security.h>
 
 #include <weir/allocator.h>
+#include <weir/call.h>
 #include <weir/policy.h>
 
 #include "src/transport/transport.h"
@@ -39,6 +40,9 @@ struct weir__call_extras {
   struct census_context *census;
 
   _Atomic(struct weir__call_memory *) memory; /* of weir_call_arena_alloc */
+
+  bool has_details;
+  grpc_slice details; /* what the application is handed as grpc-status-details-bin */
 };
 
 /* A call's own. `host` is taken a reference of. NULL when there is no memory. */
@@ -56,5 +60,9 @@ void weir__call_extras_aim(const struct weir__call_extras *extras,
 /* Puts on an attempt what the application has set on the call. */
 void weir__call_extras_apply(const struct weir__call_extras *extras,
                              const struct weir__transport *transport, grpc_call *core);
+
+/* Holds details for the application as long as the call lives; takes a reference over. False: there
+ * is no memory, and the reference is given back. */
+bool weir__call_extras_hold_details(weir_call *call, grpc_slice details);
 
 #endif /* WEIR_SRC_CALL_EXTRAS_H */

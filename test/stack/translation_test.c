@@ -137,6 +137,78 @@ static void kept_keys_pass_a_boundary(void **state) {
 
 /* --- the reference, and the log --- */
 
+/* A google.rpc.Status by hand: code, message, and two details of which the policy knows one. */
+#define RETRY_INFO_URL "type.googleapis.com/google.rpc.RetryInfo"
+#define DEBUG_INFO_URL "type.googleapis.com/google.rpc.DebugInfo"
+#define RETRY_INFO "\x1a\x30\x0a\x28" RETRY_INFO_URL "\x12\x04\x0a\x02\x08\x03"
+#define DEBUG_INFO "\x1a\x33\x0a\x28" DEBUG_INFO_URL "\x12\x07hunter2"
+
+static void kept_details_pass_in_a_status_made_anew(void **state) {
+  static const char *const names[] = {"google.rpc.RetryInfo"};
+  static const char rebuilt[] = "\x08\x0d\x12\x18"
+                                "downstream service error" RETRY_INFO;
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.message_ref = false;
+  f->translation.keep_details = names;
+  f->translation.n_keep_details = 1;
+  fixture_open(f);
+  const struct wire_answer answer = {
+      .what = WIRE_TRAILERS,
+      .status = GRPC_STATUS_INVALID_ARGUMENT,
+      .text = SECRET,
+      .trailing = {{"grpc-status-details-bin", "\x08\x03\x12\x07hunter2" DEBUG_INFO RETRY_INFO}}};
+  scripted_transport_always(&f->transport, 0, answer);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.status, GRPC_STATUS_INTERNAL);
+  assert_int_equal(unary.trailing_metadata.count, 1);
+  assert_int_equal(
+      grpc_slice_str_cmp(unary.trailing_metadata.metadata[0].key, "grpc-status-details-bin"), 0);
+  assert_int_equal(grpc_slice_str_cmp(unary.trailing_metadata.metadata[0].value, rebuilt), 0);
+  assert_false(unary_can_see(&unary, "hunter2"));
+  unary_fini(&unary);
+}
+
+static void details_without_a_kept_type_are_dropped(void **state) {
+  static const char *const names[] = {"google.rpc.QuotaFailure"};
+  static const char *const details[] = {"\x08\x03\x12\x07hunter2" RETRY_INFO, "hunter2", "\xff"};
+  struct fixture *f = *state;
+  no_retries(f);
+  f->translation.keep_details = names;
+  f->translation.n_keep_details = 1;
+  fixture_open(f);
+  for (size_t i = 0; i < sizeof details / sizeof details[0]; i++) {
+    const struct wire_answer answer = {.what = WIRE_TRAILERS,
+                                       .status = GRPC_STATUS_INVALID_ARGUMENT,
+                                       .text = SECRET,
+                                       .trailing = {{"grpc-status-details-bin", details[i]}}};
+    scripted_transport_always(&f->transport, 0, answer);
+    struct unary unary;
+    unary_run(f, &unary);
+
+    assert_int_equal(unary.trailing_metadata.count, 0);
+    unary_fini(&unary);
+  }
+}
+
+static void a_method_may_have_a_translation_of_its_own(void **state) {
+  struct weir_translation_options own = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct fixture *f = *state;
+  no_retries(f);
+  own.codes[GRPC_STATUS_NOT_FOUND] = GRPC_STATUS_UNKNOWN;
+  f->method.translation = &own;
+  f->translation.codes[GRPC_STATUS_NOT_FOUND] = GRPC_STATUS_ABORTED;
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_not_found);
+  struct unary unary;
+  unary_run(f, &unary);
+
+  assert_int_equal(unary.status, GRPC_STATUS_UNKNOWN);
+  unary_fini(&unary);
+}
+
 static void the_truth_goes_to_the_log_once_under_the_reference(void **state) {
   struct fixture *f = *state;
   f->breaker.enabled = false;
@@ -362,6 +434,52 @@ static void without_a_boundary_everything_passes(void **state) {
   unary_fini(&unary);
 }
 
+/* A message of `size` bytes, of which the last are `end`. */
+static const char *long_message(char *message, size_t size, const char *end) {
+  memset(message, 'a', size);
+  memcpy(message + size - strlen(end), end, strlen(end) + 1);
+  return message;
+}
+
+static void a_long_message_is_cut_between_two_characters(void **state) {
+  static const struct {
+    const char *why;
+    size_t size;
+    const char *end;
+    size_t cut_size; /* of the message that is seen, its mark included */
+  } rows[] = {
+      {"the limit still fits", 1024, "b", 1024},
+      {"one byte more", 1025, "b", 1024},
+      {"a character of four bytes across what fits", 1025, "\xf0\x9f\x98\x80zz", 1022},
+      {"one that ends where it ends", 1025, "\xf0\x9f\x98\x80zzzz", 1024},
+      {"bytes that are no characters", 1025, "\x80\x80\x80\x80\x80\x80\x80\x80", 1024},
+      {"a very long one", 7000, "b", 1024},
+  };
+  struct fixture *f = *state;
+  char message[7001];
+  no_retries(f);
+  fixture_open_raw(f);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    const struct wire_answer answer = {.what = WIRE_TRAILERS,
+                                       .status = GRPC_STATUS_NOT_FOUND,
+                                       .text = long_message(message, rows[i].size, rows[i].end)};
+    scripted_transport_always(&f->transport, 0, answer);
+    struct unary unary;
+    unary_run(f, &unary);
+
+    const size_t size = GRPC_SLICE_LENGTH(unary.details);
+    const char *seen = (const char *)GRPC_SLICE_START_PTR(unary.details);
+    assert_int_equal(unary.status, GRPC_STATUS_NOT_FOUND);
+    if (size != rows[i].cut_size) {
+      fail_msg("%s: %zu bytes", rows[i].why, size);
+    }
+    const size_t mark = size < rows[i].size ? 3 : 0;
+    assert_memory_equal(seen, message, size - mark);
+    assert_memory_equal(seen + size - mark, "\xe2\x80\xa6", mark);
+    unary_fini(&unary);
+  }
+}
+
 static void what_weir_ends_itself_has_an_error_string_too(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -404,6 +522,9 @@ int main(void) {
       TEST(success_passes_whole),
       TEST(no_byte_of_the_downstreams_reaches_the_caller),
       TEST(kept_keys_pass_a_boundary),
+      TEST(kept_details_pass_in_a_status_made_anew),
+      TEST(details_without_a_kept_type_are_dropped),
+      TEST(a_method_may_have_a_translation_of_its_own),
       TEST(the_truth_goes_to_the_log_once_under_the_reference),
       TEST(a_record_says_when_it_was_by_both_clocks),
       TEST(a_call_of_many_attempts_is_logged_once),
@@ -412,6 +533,7 @@ int main(void) {
       TEST(a_time_that_was_up_at_the_start_is_told_by_the_same_rule),
       TEST(the_policy_may_say_what_a_deadline_becomes),
       TEST(without_a_boundary_everything_passes),
+      TEST(a_long_message_is_cut_between_two_characters),
       TEST(what_weir_ends_itself_has_an_error_string_too),
       TEST(metadata_is_appended_to_what_the_application_has),
   };
