@@ -561,7 +561,7 @@ static size_t count_values(const char *text, size_t size) {
 static enum weir_error report_fault(const struct reader *reader,
                                     struct weir_diagnostic *fault_out) {
   struct weir__json_place place = WEIR__JSON_PLACE_INIT;
-  fault_out->path[0] = '\0';
+  *fault_out = (struct weir_diagnostic){.line = 0}; /* all of it: it is copied whole */
   snprintf(fault_out->message, sizeof fault_out->message, "%s", reader->fault);
   weir__json_place_move(reader->text, &place, reader->fault_at);
   fault_out->line = place.line;

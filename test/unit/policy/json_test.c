@@ -151,6 +151,17 @@ static void a_fault_is_told_with_line_and_column(void **state) {
   }
 }
 
+static void a_fault_leaves_no_byte_of_the_diagnostic_as_it_was(void **state) {
+  struct fixture *f = *state;
+  static const char zeros[sizeof f->fault.message] = "";
+  memset(&f->fault, 'z', sizeof f->fault);
+  assert_int_equal(read_text(f, "{"), WEIR_ERROR_INVALID_POLICY);
+  const size_t length = strlen(f->fault.message);
+  assert_memory_equal(f->fault.path, zeros, sizeof f->fault.path);
+  assert_memory_equal(f->fault.message + length, zeros, sizeof f->fault.message - length);
+  finish(f);
+}
+
 static void nul_bytes_are_refused_everywhere(void **state) {
   struct fixture *f = *state;
   static const char behind[] = "{}\0\0";
@@ -273,6 +284,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(every_form_of_the_grammar_is_read, setup),
       cmocka_unit_test_setup(a_fault_is_told_with_line_and_column, setup),
+      cmocka_unit_test_setup(a_fault_leaves_no_byte_of_the_diagnostic_as_it_was, setup),
       cmocka_unit_test_setup(nul_bytes_are_refused_everywhere, setup),
       cmocka_unit_test_setup(escapes_are_resolved, setup),
       cmocka_unit_test_setup(depth_is_limited, setup),
