@@ -39,6 +39,22 @@ static void on_problem(void *context, enum weir_policy_severity severity,
   }
 }
 
+/* OK is on neither side, and nothing is out of range. */
+static void require_translation(const struct weir_translation_options *translation) {
+  require(translation->codes[0] == WEIR_TRANSLATION_DEFAULT);
+  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
+    require(translation->codes[code] != 0 && translation->codes[code] < WEIR_N_STATUS_CODES);
+  }
+  require(translation->deadline_exceeded_as != 0);
+  require(translation->max_message_bytes >= 64 && translation->max_message_bytes <= 8192);
+  for (size_t i = 0; i < translation->n_keep_metadata; i++) {
+    require(translation->keep_metadata[i][0] != '\0');
+  }
+  for (size_t i = 0; i < translation->n_keep_details; i++) {
+    require(strchr(translation->keep_details[i], '.') != NULL);
+  }
+}
+
 static void look_up(const weir_policy *policy) {
   static const char *const paths[] = {"/a.B/C", "/shop.Cart/Pay", "", "/", "//", "no slash"};
   for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
@@ -47,6 +63,7 @@ static void look_up(const weir_policy *policy) {
     require(method != NULL && method->timeout_ns >= 0);
     require(method->retry.max_attempts >= 1 && method->retry.max_attempts <= WEIR_MAX_ATTEMPTS);
     require((method->retry.retryable_codes & 1) == 0);
+    require_translation(method->translation);
   }
 }
 

@@ -17,6 +17,7 @@
 #include "test/unit/policy/loaded.h"
 
 #define SECONDS WEIR_SECOND_NS
+#define MEBIBYTE ((size_t)1024 * 1024)
 #define CODE(code) (UINT32_C(1) << GRPC_STATUS_##code)
 
 /* ---- one retryPolicy ---- */
@@ -357,6 +358,44 @@ static const struct refused {
      "translation.keepMetadata[0]", "grpc-"},
     {"{\"translation\":{\"keepMetadata\":\"x-a\"}}", "translation.keepMetadata", "an array"},
     {"{\"translation\":{\"boundary\":\"false\"}}", "translation.boundary", "a boolean"},
+    {"{\"translation\":{\"keepDetails\":[\"a.B\",\"type.googleapis.com/google.rpc.RetryInfo\"]}}",
+     "translation.keepDetails[1]", "write \"google.rpc.RetryInfo\""},
+    {"{\"translation\":{\"keepDetails\":[\"/google.rpc.RetryInfo\"]}}",
+     "translation.keepDetails[0]", "write \"google.rpc.RetryInfo\""},
+    {"{\"translation\":{\"keepDetails\":[\"a.B/\"]}}", "translation.keepDetails[0]", "A-Z"},
+    {"{\"translation\":{\"keepDetails\":[\"RetryInfo\"]}}", "translation.keepDetails[0]",
+     "package"},
+    {"{\"translation\":{\"keepDetails\":[\"\"]}}", "translation.keepDetails[0]", "1 to 255"},
+    {"{\"translation\":{\"keepDetails\":[\".a.B\"]}}", "translation.keepDetails[0]", "empty part"},
+    {"{\"translation\":{\"keepDetails\":[\"a..B\"]}}", "translation.keepDetails[0]", "empty part"},
+    {"{\"translation\":{\"keepDetails\":[\"a.B.\"]}}", "translation.keepDetails[0]", "empty part"},
+    {"{\"translation\":{\"keepDetails\":[\"a.B-C\"]}}", "translation.keepDetails[0]", "A-Z"},
+    {"{\"translation\":{\"keepDetails\":[\"a.\u00e4\"]}}", "translation.keepDetails[0]", "A-Z"},
+    {"{\"translation\":{\"keepDetails\":[\"a.B\\u0000\"]}}", "translation.keepDetails[0]", "NUL"},
+    {"{\"translation\":{\"keepDetails\":[7]}}", "translation.keepDetails[0]", "a string"},
+    {"{\"translation\":{\"keepDetails\":\"a.B\"}}", "translation.keepDetails", "an array"},
+    {"{\"translation\":{\"maxMessageBytes\":63}}", "translation.maxMessageBytes",
+     "64 to 8192, not 63"},
+    {"{\"translation\":{\"maxMessageBytes\":8193}}", "translation.maxMessageBytes", "64 to 8192"},
+    {"{\"translation\":{\"maxMessageBytes\":0}}", "translation.maxMessageBytes", "64 to 8192"},
+    {"{\"translation\":{\"maxMessageBytes\":-100}}", "translation.maxMessageBytes", "64 to 8192"},
+    {"{\"translation\":{\"maxMessageBytes\":100.5}}", "translation.maxMessageBytes", "64 to 8192"},
+    {"{\"translation\":{\"maxMessageBytes\":4294967396}}", "translation.maxMessageBytes",
+     "64 to 8192"},
+    {"{\"translation\":{\"maxMessageBytes\":\"1k\"}}", "translation.maxMessageBytes", "64 to 8192"},
+    {"{\"methodConfig\":[{},{},{\"name\":[{}],\"translation\":{\"codes\":{\"NOT_FOUN\":13}}}]}",
+     "methodConfig[2].translation.codes.NOT_FOUN", "NOT_FOUND?"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"translation\":{\"keepMetadata\":[\"grpc-x\"]}}]}",
+     "methodConfig[0].translation.keepMetadata[0]", "grpc-"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"translation\":{\"keepDetails\":[\"x.com/a.B\"]}}]}",
+     "methodConfig[0].translation.keepDetails[0]", "write \"a.B\""},
+    {"{\"methodConfig\":[{\"name\":[{}],\"translation\":{\"maxMessageBytes\":1}}]}",
+     "methodConfig[0].translation.maxMessageBytes", "64 to 8192"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"translation\":true}]}", "methodConfig[0].translation",
+     "an object"},
+    {"{\"passTrace\":\"no\"}", "passTrace", "a boolean"},
+    {"{\"passTrace\":0}", "passTrace", "a boolean"},
+    {"{\"pass_trace\":true,\"passTrace\":true}", "passTrace", "given twice"},
     {"{\"breaker\":{\"scope\":\"HOST\"}}", "breaker.scope", "HOST"},
     {"{\"breaker\":{\"scope\":9}}", "breaker.scope", "not 9"},
     {"{\"breaker\":{\"failureRatio\":1.5}}", "breaker.failureRatio", "at most 1"},
@@ -375,6 +414,25 @@ static const struct refused {
      "unknown key"},
     {"{\"methodConfig\":[{\"name\":[{}],\"breaker\":{}}]}", "methodConfig[0].breaker",
      "belongs at the top"},
+    {"{\"keepDetails\":[\"a.B\"]}", "keepDetails",
+     "belongs inside translation or inside methodConfig[].translation"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"boundary\":true}]}", "methodConfig[0].boundary",
+     "belongs inside translation or inside methodConfig[].translation"},
+    {"{\"breaker\":{\"translation\":{}}}", "breaker.translation",
+     "belongs at the top or inside methodConfig[]"},
+    {"{\"methodConfig\":[{\"name\":[{\"service\":\"a.B\",\"translation\":{}}]}]}",
+     "methodConfig[0].name[0].translation", "belongs at the top or inside methodConfig[]"},
+    {"{\"translation\":{\"passTrace\":false}}", "translation.passTrace", "belongs at the top"},
+    {"{\"translation\":{\"keepDetail\":[]}}", "translation.keepDetail", "keepDetails?"},
+    {"{\"translation\":{\"keepdetails\":[]}}", "translation.keepdetails", "\"keepDetails\""},
+    {"{\"translation\":{\"keep-details\":[]}}", "translation.keep-details", "\"keepDetails\""},
+    {"{\"translation\":{\"maxMessageByte\":64}}", "translation.maxMessageByte", "maxMessageBytes?"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"Translation\":{}}]}", "methodConfig[0].Translation",
+     "\"translation\""},
+    {"{\"methodConfig\":[{\"name\":[{}],\"translations\":{}}]}", "methodConfig[0].translations",
+     "translation?"},
+    {"{\"PassTrace\":true}", "PassTrace", "\"passTrace\""},
+    {"{\"passTraces\":true}", "passTraces", "passTrace?"},
     {"{\"method_Config\":[]}", "method_Config", "\"methodConfig\""},
     {"{\"methodConfig\":[],\"method_config\":[]}", "methodConfig", "given twice"},
     {"{\"a\\tb\\u0000c\":1}", "a?b?c", "unknown key"},
@@ -405,6 +463,12 @@ static void what_is_right_is_accepted_without_a_word(void **state) {
       "{\"methodConfig\":[{\"name\":[{}],\"timeout\":\"60s\"}]}",
       "{\"methodConfig\":[{\"name\":[{}],\"timeout\":\"90s\"}],\"deadline\":{\"max_timeout\":"
       "\"90s\"}}",
+      "{\"translation\":{\"keep_details\":[\"a.B\",\"a.B\",\"_._\",\"A.b.C9\"],\"max_message_"
+      "bytes\":64}}",
+      "{\"translation\":{\"maxMessageBytes\":\"8192\",\"keepMetadata\":[\"x-a\",\"x-a\"]}}",
+      "{\"methodConfig\":[{\"name\":[{}],\"translation\":{}},{\"name\":[{\"service\":\"a.B\"}],"
+      "\"translation\":null}]}",
+      "{\"pass_trace\":false}",
       "{\"breaker\":{\"openFor\":\"600s\"}}",
       "{\"breaker\":{\"scope\":\"Service\"},\"retry\":{\"owner\":2}}",
       "{\"healthCheckConfig\":{\"a\":[{\"b\":1e400}]}}",
@@ -414,6 +478,52 @@ static void what_is_right_is_accepted_without_a_word(void **state) {
     loaded_from_text(&loaded, good[i], LOAD_STRICT);
     assert_accepted(&loaded, good[i]);
     assert_int_equal(loaded.n_told, 0);
+    loaded_fini(&loaded);
+  }
+}
+
+/* Names of types, of a length that only the last of them has. */
+static void load_details(struct loaded *loaded, int n_types, int last_size) {
+  char text[4096];
+  size_t n = (size_t)snprintf(text, sizeof text, "{\"translation\":{\"keepDetails\":[");
+  for (int i = 0; i < n_types; i++) {
+    n += (size_t)snprintf(text + n, sizeof text - n, "%s\"pkg.%0*d\"", i > 0 ? "," : "",
+                          i == n_types - 1 ? last_size - 4 : 4, i);
+  }
+  snprintf(text + n, sizeof text - n, "]}}");
+  loaded_from_text(loaded, text, LOAD_STRICT);
+}
+
+static void at_most_64_types_of_255_bytes_are_kept(void **state) {
+  (void)state;
+  struct loaded loaded;
+  load_details(&loaded, 64, 255);
+  assert_accepted(&loaded, "64 types");
+  const struct weir_translation_options *translation =
+      loaded_method(&loaded, "/a.B/C")->translation;
+  assert_int_equal(translation->n_keep_details, 64);
+  assert_int_equal(strlen(translation->keep_details[63]), 255);
+  loaded_fini(&loaded);
+  load_details(&loaded, 65, 8);
+  assert_refused_at(&loaded, "65 types", "translation.keepDetails", "65 message types; at most 64");
+  load_details(&loaded, 64, 256);
+  assert_refused_at(&loaded, "256 bytes", "translation.keepDetails[63]", "1 to 255");
+}
+
+static void trace_identifiers_pass_unless_told_otherwise(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    bool passes;
+  } rows[] = {{"{}", true},
+              {"{\"passTrace\":null}", true},
+              {"{\"passTrace\":true}", true},
+              {"{\"passTrace\":false}", false}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct loaded loaded;
+    loaded_from_text(&loaded, rows[i].text, LOAD_STRICT);
+    assert_accepted(&loaded, rows[i].text);
+    assert_int_equal(weir__policy_passes_trace(loaded.policy), rows[i].passes);
     loaded_fini(&loaded);
   }
 }
@@ -488,9 +598,10 @@ static void repeated_keys_are_told_with_path_line_and_column(void **state) {
 
 static void a_lenient_load_forgives_unknown_keys_and_nothing_else(void **state) {
   (void)state;
-  static const char *const forgiven[] = {"{\"future\":1}", "{\"retryPolicy\":{}}",
-                                         "{\"deadline\":{\"soon\":[]}}",
-                                         "{\"methodConfig\":[{\"name\":[{}],\"Timeout\":\"x\"}]}"};
+  static const char *const forgiven[] = {
+      "{\"future\":1}", "{\"retryPolicy\":{}}", "{\"deadline\":{\"soon\":[]}}",
+      "{\"methodConfig\":[{\"name\":[{}],\"translation\":{\"keepDetail\":7}}]}",
+      "{\"methodConfig\":[{\"name\":[{}],\"Timeout\":\"x\"}]}"};
   static const char *const not_forgiven[] = {
       "{\"future\":1,}", "{\"name\":7}", "{\"future\":{\"a\":1,\"a\":1}}",
       "{\"methodConfig\":[{\"name\":[{}],\"retryPolicy\":{\"MaxAttempts\":3}}]}",
@@ -631,7 +742,8 @@ static void measuring_release(void *context, void *memory) {
   free(block);
 }
 
-static size_t print_methods(char *text, size_t size, int n_methods) {
+/* `more` is what each entry has beside a timeout and retries. */
+static size_t print_methods(char *text, size_t size, int n_methods, const char *more) {
   size_t n = (size_t)snprintf(text, size, "{\"methodConfig\":[");
   for (int i = 0; i < n_methods; i++) {
     n += (size_t)snprintf(
@@ -639,15 +751,15 @@ static size_t print_methods(char *text, size_t size, int n_methods) {
         "%s{\"name\":[{\"service\":\"load.Service%d\",\"method\":\"Method%d\"}],\"timeout\":\"1."
         "5s\","
         "\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"0.1s\",\"maxBackoff\":\"1s\","
-        "\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\"]}}",
-        i > 0 ? "," : "", i / 100, i);
+        "\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\"]}%s}",
+        i > 0 ? "," : "", i / 100, i, more);
   }
   return n + (size_t)snprintf(text + n, size - n, "]}");
 }
 
-static void ten_thousand_methods_load_in_sixteen_mebibytes(void **state) {
-  (void)state;
-  enum { N = 10000, METHOD_BYTES = 256 };
+/* Bytes while loading, the text included, and of the policy. */
+static void assert_ten_thousand_fit(const char *more, size_t most_loading, size_t most) {
+  enum { N = 10000, METHOD_BYTES = 400 };
   struct measuring measuring = {.n_bytes = 0};
   const struct weir_allocator allocator = {.size = sizeof allocator,
                                            .allocate = measuring_allocate,
@@ -655,14 +767,27 @@ static void ten_thousand_methods_load_in_sixteen_mebibytes(void **state) {
                                            .context = &measuring};
   static char text[N * METHOD_BYTES];
   weir_policy *policy = NULL;
-  const size_t size = print_methods(text, sizeof text, N);
+  const size_t size = print_methods(text, sizeof text, N, more);
   assert_true(size < sizeof text);
   assert_int_equal(weir_policy_from_json(text, size, NULL, &allocator, &policy, NULL), WEIR_OK);
   assert_int_equal(weir_policy_method(policy, "/load.Service99/Method9999", 26)->retry.max_attempts,
                    3);
-  assert_in_range(measuring.most_bytes + size, 1, (size_t)16 * 1024 * 1024);
+  assert_in_range(measuring.most_bytes + size, 1, most_loading);
+  assert_in_range(measuring.n_bytes, 1, most);
   weir_policy_unref(policy);
   assert_int_equal(measuring.n_bytes, 0);
+}
+
+static void ten_thousand_methods_load_in_sixteen_mebibytes(void **state) {
+  (void)state;
+  assert_ten_thousand_fit("", 16 * MEBIBYTE, 4 * MEBIBYTE);
+}
+
+static void ten_thousand_translations_make_a_policy_of_four_mebibytes(void **state) {
+  (void)state;
+  assert_ten_thousand_fit(",\"translation\":{\"codes\":{\"NOT_FOUND\":\"INTERNAL\"},"
+                          "\"keepDetails\":[\"google.rpc.RetryInfo\"]}",
+                          32 * MEBIBYTE, 4 * MEBIBYTE);
 }
 
 /* An object of a hundred thousand unknown keys, and one of as many equal ones: told of in time, and
@@ -702,6 +827,8 @@ int main(void) {
       cmocka_unit_test(throttles_that_a6_forbids_are_refused),
       cmocka_unit_test(what_is_wrong_is_told_where_it_is),
       cmocka_unit_test(what_is_right_is_accepted_without_a_word),
+      cmocka_unit_test(at_most_64_types_of_255_bytes_are_kept),
+      cmocka_unit_test(trace_identifiers_pass_unless_told_otherwise),
       cmocka_unit_test(an_open_time_above_the_default_ceiling_lifts_it),
       cmocka_unit_test(warnings_do_not_refuse),
       cmocka_unit_test(repeated_keys_are_told_with_path_line_and_column),
@@ -712,6 +839,7 @@ int main(void) {
       cmocka_unit_test(a_load_needs_neither_options_nor_diagnostic),
       cmocka_unit_test(running_out_of_memory_is_survived_at_every_allocation),
       cmocka_unit_test(ten_thousand_methods_load_in_sixteen_mebibytes),
+      cmocka_unit_test(ten_thousand_translations_make_a_policy_of_four_mebibytes),
       cmocka_unit_test(documents_of_nothing_but_faults_are_read_to_their_end),
   };
   return cmocka_run_group_tests_name("document", tests, NULL, NULL);

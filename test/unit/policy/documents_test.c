@@ -347,6 +347,28 @@ static void translation_is_set_by_its_own_keys(void **state) {
   loaded_fini(&loaded);
 }
 
+static void a_methods_translation_is_set_by_the_same_keys(void **state) {
+  (void)state;
+  struct loaded loaded;
+  loaded_from_file(&loaded, "everything.json", LOAD_STRICT);
+  assert_int_equal(loaded.error, WEIR_OK);
+  const struct weir_translation_options *translation =
+      loaded_method(&loaded, "/shop.Cart/Add")->translation;
+  assert_true(translation->boundary);
+  assert_true(translation->message_ref);
+  assert_int_equal(translation->n_keep_metadata, 1);
+  assert_string_equal(translation->keep_metadata[0], "x-shop");
+  assert_int_equal(translation->n_keep_details, 1);
+  assert_string_equal(translation->keep_details[0], "google.rpc.QuotaFailure");
+  assert_int_equal(translation->max_message_bytes, 64);
+  assert_int_equal(translation->deadline_exceeded_as, GRPC_STATUS_ABORTED);
+  assert_int_equal(translation->codes[GRPC_STATUS_NOT_FOUND], GRPC_STATUS_UNKNOWN);
+  assert_int_equal(translation->codes[GRPC_STATUS_RESOURCE_EXHAUSTED], GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(translation->codes[GRPC_STATUS_DATA_LOSS], WEIR_TRANSLATION_DEFAULT);
+  assert_false(weir__policy_passes_trace(loaded.policy));
+  loaded_fini(&loaded);
+}
+
 static void the_breaker_is_set_by_its_own_keys(void **state) {
   (void)state;
   struct loaded loaded;
@@ -429,6 +451,7 @@ int main(void) {
       cmocka_unit_test(an_accepted_document_means_what_it_says_with_all_warnings),
       cmocka_unit_test(every_layer_is_set_by_its_own_keys),
       cmocka_unit_test(translation_is_set_by_its_own_keys),
+      cmocka_unit_test(a_methods_translation_is_set_by_the_same_keys),
       cmocka_unit_test(the_breaker_is_set_by_its_own_keys),
       cmocka_unit_test(the_core_gets_what_weir_does_not_handle_and_nothing_else),
       cmocka_unit_test(the_examples_are_accepted_without_a_word),

@@ -27,6 +27,7 @@ struct fixture {
   struct weir_policy_options options;
   struct weir_deadline_options deadline;
   struct weir_translation_options translation;
+  struct weir_translation_options own; /* for a method */
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
   struct weir_method_options methods[4];
@@ -40,6 +41,7 @@ static int setup(void **state) {
   fixture.options = (struct weir_policy_options)WEIR_POLICY_OPTIONS_INIT;
   fixture.deadline = (struct weir_deadline_options)WEIR_DEADLINE_OPTIONS_INIT;
   fixture.translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
+  fixture.own = fixture.translation;
   fixture.breaker = (struct weir_breaker_options)WEIR_BREAKER_OPTIONS_INIT;
   fixture.retry = (struct weir_retry_options)WEIR_RETRY_OPTIONS_INIT;
   for (size_t i = 0; i < 4; i++) {
@@ -116,11 +118,20 @@ static void a_policy_keeps_nothing_of_what_it_was_made_from(void **state) {
   char config[] = "{\"x\":1}";
   char service[] = "a.B";
   char key[] = "x-a";
+  char own_key[] = "x-own";
+  char type[] = "a.Why";
   const char *keys[] = {key};
+  const char *own_keys[] = {own_key};
+  const char *types[] = {type};
   f->options.name = name;
   f->options.core_service_config = config;
   f->translation.keep_metadata = keys;
   f->translation.n_keep_metadata = 1;
+  f->own.keep_metadata = own_keys;
+  f->own.n_keep_metadata = 1;
+  f->own.keep_details = types;
+  f->own.n_keep_details = 1;
+  f->methods[0].translation = &f->own;
   f->methods[0].service = service;
   f->methods[0].timeout_ns = 5;
   f->options.n_methods = 1;
@@ -129,12 +140,18 @@ static void a_policy_keeps_nothing_of_what_it_was_made_from(void **state) {
   memset(config, 'z', 7);
   memset(service, 'z', 3);
   memset(key, 'z', 3);
-  keys[0] = NULL;
+  memset(own_key, 'z', 5);
+  memset(type, 'z', 5);
+  keys[0] = own_keys[0] = types[0] = NULL;
+  f->own.max_message_bytes = 0;
   f->deadline.max_timeout_ns = 1;
   assert_string_equal(weir__policy_name(f->policy), "edge");
   assert_string_equal(weir__policy_core_service_config(f->policy), "{\"x\":1}");
   assert_int_equal(method(f, "/a.B/C")->timeout_ns, 5);
-  assert_string_equal(method(f, "/a.B/C")->translation->keep_metadata[0], "x-a");
+  assert_string_equal(method(f, "/x.Y/Z")->translation->keep_metadata[0], "x-a");
+  assert_string_equal(method(f, "/a.B/C")->translation->keep_metadata[0], "x-own");
+  assert_string_equal(method(f, "/a.B/C")->translation->keep_details[0], "a.Why");
+  assert_int_equal(method(f, "/a.B/C")->translation->max_message_bytes, 1024);
   assert_int_equal(method(f, "/a.B/C")->deadline->max_timeout_ns, 60 * SECONDS);
 }
 
@@ -181,6 +198,68 @@ static void the_most_specific_entry_is_used_whole(void **state) {
     }
   }
   assert_int_equal(method(f, "/shop.Cart/Pay")->wait_for_ready, WEIR_WAIT_FOR_READY_TRUE);
+}
+
+static void a_methods_translation_is_taken_whole(void **state) {
+  struct fixture *f = *state;
+  static const char *const keys[] = {"x-a"};
+  f->translation.codes[GRPC_STATUS_ABORTED] = GRPC_STATUS_UNAVAILABLE;
+  f->translation.keep_metadata = keys;
+  f->translation.n_keep_metadata = 1;
+  f->translation.boundary = false;
+  f->own.codes[GRPC_STATUS_NOT_FOUND] = GRPC_STATUS_UNKNOWN;
+  f->methods[0].service = "a.B";
+  f->methods[0].translation = &f->own;
+  f->methods[1].service = "a.B";
+  f->methods[1].method = "Bare";
+  f->methods[2].service = "a.C";
+  f->methods[2].translation = &f->translation;
+  f->options.n_methods = 3;
+  assert_int_equal(make(f), WEIR_OK);
+  const struct weir_translation_options *own = method(f, "/a.B/C")->translation;
+  const struct weir_translation_options *channels = method(f, "/x.Y/Z")->translation;
+  assert_int_equal(own->codes[GRPC_STATUS_NOT_FOUND], GRPC_STATUS_UNKNOWN);
+  assert_int_equal(own->codes[GRPC_STATUS_ABORTED], WEIR_TRANSLATION_DEFAULT);
+  assert_int_equal(own->n_keep_metadata, 0);
+  assert_true(own->boundary);
+  assert_int_equal(channels->codes[GRPC_STATUS_ABORTED], GRPC_STATUS_UNAVAILABLE);
+  assert_false(channels->boundary);
+  assert_ptr_equal(method(f, "/a.B/Bare")->translation, channels);
+  assert_ptr_equal(method(f, "/a.C/M")->translation, channels);
+}
+
+/* In any order of the entries, with the one without a name among them. */
+static void translations_are_told_apart_by_where_the_program_has_them(void **state) {
+  struct fixture *f = *state;
+  static const char *const services[] = {"a.A", "", "a.B", "a.C"};
+  struct weir_translation_options other = f->own;
+  const struct weir_translation_options *given[] = {&f->own, &other, &other, &f->own};
+  f->own.max_message_bytes = 100;
+  other.max_message_bytes = 200;
+  for (size_t i = 0; i < 4; i++) {
+    f->methods[i].service = services[i];
+    f->methods[i].translation = given[i];
+  }
+  f->options.n_methods = 4;
+  assert_int_equal(make(f), WEIR_OK);
+  assert_int_equal(method(f, "/a.A/M")->translation->max_message_bytes, 100);
+  assert_int_equal(method(f, "/x.Y/M")->translation->max_message_bytes, 200);
+  assert_int_equal(method(f, "/a.B/M")->translation->max_message_bytes, 200);
+  assert_int_equal(method(f, "/a.C/M")->translation->max_message_bytes, 100);
+  assert_ptr_equal(method(f, "/a.B/M")->translation, method(f, "/x.Y/M")->translation);
+}
+
+static void trace_identifiers_pass_if_the_options_say_so(void **state) {
+  struct fixture *f = *state;
+  assert_int_equal(make(f), WEIR_OK);
+  assert_true(weir__policy_passes_trace(f->policy));
+  assert_true(weir__policy_passes_trace(weir__policy_default()));
+  f->options.pass_trace = false;
+  assert_int_equal(make(f), WEIR_OK);
+  assert_false(weir__policy_passes_trace(f->policy));
+  f->options.size = offsetof(struct weir_policy_options, pass_trace);
+  assert_int_equal(make(f), WEIR_OK);
+  assert_true(weir__policy_passes_trace(f->policy));
 }
 
 static void paths_need_not_be_terminated(void **state) {
@@ -237,6 +316,11 @@ static const struct breakage breakages[] = {
     BROKEN("deadline.deadlineMargin", deadline.margin_ns, int64_t, -1),
     BROKEN("deadline.deadlineSlack", deadline.slack_ns, int64_t, -1),
     BROKEN("translation.codes[5]", translation.codes[5], int8_t, 0),
+    BROKEN("translation.codes[0]", translation.codes[0], int8_t, 13),
+    BROKEN("translation.deadlineExceededAs", translation.deadline_exceeded_as, int8_t, 0),
+    BROKEN("translation.maxMessageBytes", translation.max_message_bytes, uint32_t, 63),
+    BROKEN("translation.keepDetails[0]", translation.n_keep_details, size_t, 1),
+    BROKEN("translation.keepDetails", translation.n_keep_details, size_t, 65),
     BROKEN("breaker.failureRatio", breaker.failure_ratio, double, NAN),
     BROKEN("retry.owner", retry.owner, enum weir_retry_owner, (enum weir_retry_owner)9),
     BROKEN("retry.minAttemptTime", retry.min_attempt_time_ns, int64_t, -1),
@@ -246,6 +330,14 @@ static const struct breakage breakages[] = {
     BROKEN("methods[0].method", methods[0].method, char *, "C/D"),
     BROKEN("methods[0].method", methods[0].service, char *, ""),
     BROKEN("methods[0].timeout", methods[0].timeout_ns, int64_t, -1),
+    BROKEN("methods[0].translation.codes[5]", own.codes[5], int8_t, 0),
+    BROKEN("methods[0].translation.codes[0]", own.codes[0], int8_t, 0),
+    BROKEN("methods[0].translation.codes[16]", own.codes[16], int8_t, 17),
+    BROKEN("methods[0].translation.deadlineExceededAs", own.deadline_exceeded_as, int8_t, 0),
+    BROKEN("methods[0].translation.keepMetadata[0]", own.n_keep_metadata, size_t, 1),
+    BROKEN("methods[0].translation.keepDetails[0]", own.n_keep_details, size_t, 1),
+    BROKEN("methods[0].translation.maxMessageBytes", own.max_message_bytes, uint32_t, 8193),
+    BROKEN("methods[0].translation", own.size, size_t, 7),
     BROKEN("methods[0].waitForReady", methods[0].wait_for_ready, enum weir_wait_for_ready,
            (enum weir_wait_for_ready)9),
     BROKEN("methods[0].retryPolicy.maxAttempts", methods[0].retry.max_attempts, uint32_t, 0),
@@ -274,6 +366,7 @@ static void a_value_out_of_range_is_refused_and_named(void **state) {
     f->options.n_methods = 1;
     f->methods[0].service = "a.B";
     f->methods[0].method = "C";
+    f->methods[0].translation = &f->own;
     f->methods[0].retry =
         (struct weir_retry_policy){.max_attempts = 2,
                                    .retryable_codes = 1u << GRPC_STATUS_UNAVAILABLE,
@@ -343,6 +436,56 @@ static void an_earlier_programs_struct_leaves_the_rest_at_its_default(void **sta
   assert_int_equal(method(f, "/a.B/C")->deadline->slack_ns, 10 * MS);
 }
 
+static void an_earlier_programs_translation_leaves_the_rest_built_in(void **state) {
+  struct fixture *f = *state;
+  f->own.size = offsetof(struct weir_translation_options, keep_details);
+  f->own.message_ref = false;
+  f->own.max_message_bytes = 0;
+  f->own.n_keep_details = 7;
+  f->methods[0].translation = &f->own;
+  f->options.n_methods = 1;
+  assert_int_equal(make(f), WEIR_OK);
+  assert_false(method(f, "/a.B/C")->translation->message_ref);
+  assert_int_equal(method(f, "/a.B/C")->translation->max_message_bytes, 1024);
+  assert_int_equal(method(f, "/a.B/C")->translation->n_keep_details, 0);
+}
+
+/* Method options as they were before they had a translation. */
+static void an_earlier_programs_methods_have_the_channels_translation(void **state) {
+  struct fixture *f = *state;
+  enum { EARLIER = offsetof(struct weir_method_options, translation) };
+  static const char *const services[] = {"a.A", "a.B"};
+  int64_t earlier[2 * EARLIER / sizeof(int64_t)];
+  for (size_t i = 0; i < 2; i++) {
+    struct weir_method_options options = WEIR_METHOD_OPTIONS_INIT;
+    options.size = EARLIER;
+    options.service = services[i];
+    options.timeout_ns = (int64_t)i + 1;
+    memcpy((char *)earlier + i * EARLIER, &options, EARLIER);
+  }
+  void *methods = earlier;
+  f->options.methods = methods;
+  f->options.n_methods = 2;
+  assert_int_equal(make(f), WEIR_OK);
+  assert_int_equal(method(f, "/a.B/M")->timeout_ns, 2);
+  assert_ptr_equal(method(f, "/a.B/M")->translation, method(f, "/x.Y/Z")->translation);
+}
+
+static void a_later_programs_translation_is_refused_where_it_asks_for_more(void **state) {
+  struct fixture *f = *state;
+  struct {
+    struct weir_translation_options known;
+    uint64_t later;
+  } later = {.known = f->own, .later = 0};
+  later.known.size = sizeof later;
+  f->methods[0].translation = &later.known;
+  f->options.n_methods = 1;
+  assert_int_equal(make(f), WEIR_OK);
+  later.later = 1;
+  assert_int_equal(make(f), WEIR_ERROR_UNSUPPORTED);
+  assert_string_equal(f->diagnostic.path, "methods[0].translation");
+}
+
 static void a_policy_lives_until_its_last_share(void **state) {
   struct fixture *f = *state;
   assert_int_equal(make(f), WEIR_OK);
@@ -397,6 +540,17 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_policy_keeps_nothing_of_what_it_was_made_from, setup,
                                       teardown),
       cmocka_unit_test_setup_teardown(the_most_specific_entry_is_used_whole, setup, teardown),
+      cmocka_unit_test_setup_teardown(a_methods_translation_is_taken_whole, setup, teardown),
+      cmocka_unit_test_setup_teardown(translations_are_told_apart_by_where_the_program_has_them,
+                                      setup, teardown),
+      cmocka_unit_test_setup_teardown(trace_identifiers_pass_if_the_options_say_so, setup,
+                                      teardown),
+      cmocka_unit_test_setup_teardown(an_earlier_programs_translation_leaves_the_rest_built_in,
+                                      setup, teardown),
+      cmocka_unit_test_setup_teardown(an_earlier_programs_methods_have_the_channels_translation,
+                                      setup, teardown),
+      cmocka_unit_test_setup_teardown(
+          a_later_programs_translation_is_refused_where_it_asks_for_more, setup, teardown),
       cmocka_unit_test_setup_teardown(paths_need_not_be_terminated, setup, teardown),
       cmocka_unit_test_setup_teardown(two_entries_of_one_name_are_refused, setup, teardown),
       cmocka_unit_test_setup_teardown(a_value_out_of_range_is_refused_and_named, setup, teardown),

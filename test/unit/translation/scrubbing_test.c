@@ -170,6 +170,84 @@ static void keys_that_can_not_be_or_are_reserved_are_refused(void **state) {
   assert_int_equal(check(&missing, "translation.keepMetadata[0]"), WEIR_ERROR_INVALID_ARGUMENT);
 }
 
+static void full_names_of_message_types_are_fine(void **state) {
+  (void)state;
+  static const char *const types[] = {"google.rpc.RetryInfo", "_.A", "a.b.c.D_9", "a.B", "a.B"};
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  options.keep_details = types;
+  options.n_keep_details = sizeof types / sizeof types[0];
+  assert_int_equal(check(&options, ""), WEIR_OK);
+}
+
+static void what_names_no_message_type_is_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      NULL,   "",      ".",     "..",         "A",   ".a.B",  "a.B.",
+      "a..B", "a.B C", "a/b.C", "a.\xc3\xa4", "a.*", "a-b.C", "type.googleapis.com/a.B"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    const char *types[] = {"a.B", bad[i]};
+    struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+    options.keep_details = types;
+    options.n_keep_details = 2;
+    assert_int_equal(check(&options, "translation.keepDetails[1]"), WEIR_ERROR_INVALID_ARGUMENT);
+  }
+  struct weir_translation_options missing = WEIR_TRANSLATION_OPTIONS_INIT;
+  missing.n_keep_details = 1;
+  assert_int_equal(check(&missing, "translation.keepDetails[0]"), WEIR_ERROR_INVALID_ARGUMENT);
+}
+
+static void type_names_and_their_number_are_bounded(void **state) {
+  (void)state;
+  char name[WEIR__TRANSLATION_TYPE_NAME_BYTES + 2];
+  const char *types[WEIR__TRANSLATION_MAX_KEEP_DETAILS + 1];
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  memset(name, 'a', sizeof name);
+  name[1] = '.';
+  name[WEIR__TRANSLATION_TYPE_NAME_BYTES] = '\0';
+  for (size_t i = 0; i <= WEIR__TRANSLATION_MAX_KEEP_DETAILS; i++) {
+    types[i] = name;
+  }
+  options.keep_details = types;
+  options.n_keep_details = WEIR__TRANSLATION_MAX_KEEP_DETAILS;
+  assert_int_equal(check(&options, ""), WEIR_OK);
+
+  options.n_keep_details++;
+  assert_int_equal(check(&options, "translation.keepDetails"), WEIR_ERROR_INVALID_ARGUMENT);
+
+  options.n_keep_details = 1;
+  name[WEIR__TRANSLATION_TYPE_NAME_BYTES] = 'a';
+  name[WEIR__TRANSLATION_TYPE_NAME_BYTES + 1] = '\0';
+  assert_int_equal(check(&options, "translation.keepDetails[0]"), WEIR_ERROR_INVALID_ARGUMENT);
+}
+
+static void a_type_url_is_answered_with_the_name_in_it(void **state) {
+  (void)state;
+  static const char *const types[] = {"type.googleapis.com/google.rpc.RetryInfo"};
+  struct weir_diagnostic diagnostic;
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  options.keep_details = types;
+  options.n_keep_details = 1;
+  assert_int_equal(weir__translation_options_check(&options, &diagnostic),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  assert_non_null(strstr(diagnostic.message, "write \"google.rpc.RetryInfo\""));
+}
+
+static void message_sizes_have_room_for_weirs_words_and_an_end(void **state) {
+  (void)state;
+  static const uint32_t good[] = {64, 65, 1024, 8192};
+  static const uint32_t bad[] = {0, 1, 63, 8193, UINT32_MAX};
+  struct weir_translation_options options = WEIR_TRANSLATION_OPTIONS_INIT;
+  assert_int_equal(options.max_message_bytes, 1024);
+  for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
+    options.max_message_bytes = good[i];
+    assert_int_equal(check(&options, ""), WEIR_OK);
+  }
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    options.max_message_bytes = bad[i];
+    assert_int_equal(check(&options, "translation.maxMessageBytes"), WEIR_ERROR_INVALID_ARGUMENT);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_message_says_weirs_words_only),
@@ -181,6 +259,11 @@ int main(void) {
       cmocka_unit_test(translations_from_and_to_ok_are_refused),
       cmocka_unit_test(codes_out_of_range_are_refused),
       cmocka_unit_test(keys_that_can_not_be_or_are_reserved_are_refused),
+      cmocka_unit_test(full_names_of_message_types_are_fine),
+      cmocka_unit_test(what_names_no_message_type_is_refused),
+      cmocka_unit_test(type_names_and_their_number_are_bounded),
+      cmocka_unit_test(a_type_url_is_answered_with_the_name_in_it),
+      cmocka_unit_test(message_sizes_have_room_for_weirs_words_and_an_end),
   };
   return cmocka_run_group_tests_name("scrubbing", tests, NULL, NULL);
 }
