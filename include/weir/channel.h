@@ -90,22 +90,28 @@ WEIR_API void weir_channel_destroy(weir_channel *channel);
  * WEIR_CALL_OPTIONS_INIT. */
 struct weir_call_options {
   size_t size;
-  /* the request being served; the call takes a share of its own. NULL = none */
+  /* the request being served; the call takes a share of its own. NULL = the thread's ambient one,
+   * if there is one (weir_inbound_enter) */
   weir_inbound *inbound;
+  enum weir_inbound_bond inbound_bond; /* to that request */
 };
 
-#define WEIR_CALL_OPTIONS_INIT \
-  { .size = sizeof(struct weir_call_options), .inbound = NULL }
+#define WEIR_CALL_OPTIONS_INIT                                 \
+  {                                                            \
+    .size = sizeof(struct weir_call_options), .inbound = NULL, \
+    .inbound_bond = WEIR_INBOUND_ATTACHED                      \
+  }
 
 /* Makes a call, as grpc_channel_create_call does. Nothing is sent before its first batch.
  *
  * Ownership: `method` and `host` are copied by reference as the core does. `parent_call` (a
- *            server's call, or NULL) is borrowed until the call has ended. The result is the
- *            caller's until weir_call_unref.
- * Threads:   any thread.
- * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what
- *            this library lacks. As in the core, a mask with only one of the two census bits makes
- *            a call that ends with UNKNOWN. */
+ *            server's call, or NULL) is borrowed until the call has ended; with one, the mask says
+ *            what of it reaches the call, whatever the inbound's bond. The result is the caller's
+ *            until weir_call_unref.
+ * Threads:   any thread; without an inbound in `options`, the calling one's ambient inbound counts.
+ * Errors:    NULL when there is no memory, or `options` asks for what this library lacks: it is from
+ *            a newer header, or the bond is none. As in the core, a mask with only one of the two
+ *            census bits makes a call that ends with UNKNOWN. */
 WEIR_API weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_call,
                                              uint32_t propagation_mask,
                                              weir_completion_queue *completion_queue,
@@ -255,7 +261,7 @@ weir_channel_replay_snapshot(weir_channel *channel, struct weir_replay_snapshot 
 struct weir_channel_counters {
   size_t size;
   uint64_t n_clamped_deadlines; /* calls whose deadline a ceiling of the policy brought nearer */
-  uint64_t n_detached_calls;    /* calls made with WEIR_INBOUND_DETACHED */
+  uint64_t n_detached_calls;    /* calls made for a request, with WEIR_INBOUND_DETACHED */
 };
 
 #define WEIR_CHANNEL_COUNTERS_INIT \

@@ -38,9 +38,7 @@ enum weir_call_shape {
 
 /* What is known of the request that this process serves while it makes the call. */
 struct weir_inbound_facts {
-  int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = it has none */
-  /* the marker to pass on when a layer further out owns retries; NULL = none does */
-  const char *retry_owner;
+  int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = it has none, or it does not bind this call */
 };
 
 /* A call's plan: what the layers agree on. The engine fills the facts, layers tighten and
@@ -52,7 +50,10 @@ struct weir_plan {
   const char *path;                         /* "/pkg.Service/Method", not terminated */
   size_t path_size;
   enum weir_call_shape shape;
-  bool replayable;         /* the request can be sent again */
+  bool replayable; /* the request can be sent again */
+  /* a layer further out retries: the request being served carries its marker, or the call's own
+   * metadata does; a stream may learn of the latter late, and its settle is then the first to see */
+  bool outer_owns_retries;
   int64_t started_at_ns;   /* when the first batch was started */
   int64_t attempted_at_ns; /* when the current attempt was */
   /* attempts that count (A6); a replay of what the server never saw does not */
@@ -64,11 +65,13 @@ struct weir_plan {
   bool deadline_clamped; /* a ceiling cut a deadline that was given, not a mere default */
 
   /* The next attempt. */
-  int64_t resume_at_ns;    /* set by the layer that answers RETRY */
-  int64_t min_attempt_ns;  /* the least time that an attempt needs */
-  bool uncounted;          /* the next attempt is not one for A6: no header, no count */
-  bool single_attempt;     /* no further attempt, whatever happens (a half-open probe) */
-  const char *retry_owner; /* sent as weir-retry-owner with each attempt; NULL = not sent */
+  int64_t resume_at_ns;   /* set by the layer that answers RETRY */
+  int64_t min_attempt_ns; /* the least time that an attempt needs */
+  bool uncounted;         /* the next attempt is not one for A6: no header, no count */
+  bool single_attempt;    /* no further attempt, whatever happens (a half-open probe) */
+  /* this layer's name, sent as weir-retry-owner with each attempt; NULL = an outer layer's marker is
+   * passed on, if there is one */
+  const char *retry_owner;
 
   /* The answer. */
   enum weir_origin refused_as; /* with REFUSE from admit: what the call's outcome is made of */

@@ -12,6 +12,7 @@
 #include <weir/channel.h>
 #include <weir/error.h>
 #include <weir/export.h>
+#include <weir/inbound.h>
 #include <weir/report.h>
 
 #ifdef __cplusplus
@@ -25,14 +26,17 @@ struct weir_unary_request {
   grpc_byte_buffer *message;     /* loses its bytes; still the caller's to destroy */
   const grpc_metadata *metadata; /* borrowed for the call */
   size_t n_metadata;
-  int64_t timeout_ns;    /* WEIR_NO_LIMIT_NS: as the policy says */
-  weir_inbound *inbound; /* the request being served, or NULL */
+  int64_t timeout_ns; /* WEIR_NO_LIMIT_NS: as the policy says */
+  /* the request being served; NULL = the thread's ambient one, if there is one */
+  weir_inbound *inbound;
+  enum weir_inbound_bond inbound_bond; /* to that request */
 };
 
 #define WEIR_UNARY_REQUEST_INIT                                                                   \
   {                                                                                               \
     .size = sizeof(struct weir_unary_request), .method = NULL, .message = NULL, .metadata = NULL, \
-    .n_metadata = 0, .timeout_ns = WEIR_NO_LIMIT_NS, .inbound = NULL                              \
+    .n_metadata = 0, .timeout_ns = WEIR_NO_LIMIT_NS, .inbound = NULL,                             \
+    .inbound_bond = WEIR_INBOUND_ATTACHED                                                         \
   }
 
 /* What came back. Start from WEIR_UNARY_REPLY_INIT; end with weir_unary_reply_fini. */
@@ -54,10 +58,11 @@ struct weir_unary_reply {
  *
  * Ownership: `request` is borrowed for the call. What `*reply` holds is the caller's until
  *            weir_unary_reply_fini.
- * Threads:   any number of threads at once; it blocks until the call has ended.
+ * Threads:   any number of threads at once; it blocks until the call has ended. Without an inbound in
+ *            `request`, the calling one's ambient inbound counts.
  * Errors:    how the RPC ended is in `reply->code`. WEIR_ERROR_INVALID_ARGUMENT a field is missing,
- *            metadata is illegal, or `*reply` was not initialised. WEIR_ERROR_NO_MEMORY. On an
- *            error `*reply` is empty; fini is still allowed. */
+ *            metadata is illegal, the bond is none, or `*reply` was not initialised.
+ *            WEIR_ERROR_NO_MEMORY. On an error `*reply` is empty; fini is still allowed. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_unary(weir_channel *channel,
                                                     const struct weir_unary_request *request,
                                                     struct weir_unary_reply *reply);

@@ -21,8 +21,7 @@ struct retry_layer {
 
 struct retry_call {
   uint32_t n_backoffs; /* since the start, or since the peer last said when to come again */
-  bool owns_retries;
-  bool replayed; /* the one free replay was used */
+  bool replayed;       /* the one free replay was used */
 };
 
 static struct retry_layer *layer_of(weir_interceptor *self) {
@@ -33,12 +32,12 @@ static bool has_retry_policy(const struct weir_method_policy *method) {
   return method->retry.max_attempts > 1;
 }
 
-static bool owns_retries(const struct weir_method_policy *method, const char *outer_owner) {
-  switch (method->retry_options->owner) {
+static bool owns_retries(const struct weir_plan *plan) {
+  switch (plan->method->retry_options->owner) {
   case WEIR_RETRY_OWNER_OUTERMOST:
-    return outer_owner == NULL && has_retry_policy(method);
+    return !plan->outer_owns_retries && has_retry_policy(plan->method);
   case WEIR_RETRY_OWNER_ALWAYS:
-    return has_retry_policy(method);
+    return has_retry_policy(plan->method);
   case WEIR_RETRY_OWNER_NEVER:
     break;
   }
@@ -49,12 +48,9 @@ static bool owns_retries(const struct weir_method_policy *method, const char *ou
  * layer's marker goes on in any case. */
 static enum weir_admission retry_admit(weir_interceptor *self, void *call_state,
                                        const struct weir_event *event, struct weir_plan *plan) {
+  (void)call_state;
   (void)event;
-  struct retry_call *call = call_state;
-  const char *outer_owner = plan->inbound != NULL ? plan->inbound->retry_owner : NULL;
-  call->owns_retries = owns_retries(plan->method, outer_owner);
-  plan->retry_owner =
-      call->owns_retries && plan->replayable ? layer_of(self)->owner_name : outer_owner;
+  plan->retry_owner = owns_retries(plan) && plan->replayable ? layer_of(self)->owner_name : NULL;
   plan->min_attempt_ns = plan->method->retry_options->min_attempt_time_ns;
   return WEIR_ADMISSION_PROCEED;
 }
@@ -110,8 +106,7 @@ static bool is_committed(const struct weir_outcome *outcome, const struct weir_p
 
 /* Why a retryable failure of a call with a policy is not retried; WEIR_REASON_NONE = it is. The
  * order is A6's: the throttle was asked before, since it counts every such failure. */
-static enum weir_reason refusal_of(const struct retry_call *call,
-                                   const struct weir_outcome *outcome,
+static enum weir_reason refusal_of(const struct weir_outcome *outcome,
                                    const struct weir_plan *plan) {
   if (is_committed(outcome, plan)) {
     return WEIR_REASON_COMMITTED;
@@ -126,7 +121,7 @@ static enum weir_reason refusal_of(const struct retry_call *call,
   if (outcome->pushback == WEIR_PUSHBACK_STOP) {
     return WEIR_REASON_PUSHBACK;
   }
-  if (!call->owns_retries) {
+  if (!owns_retries(plan)) {
     return WEIR_REASON_NOT_OWNER;
   }
   return plan->replayable ? WEIR_REASON_NONE : WEIR_REASON_NOT_REPLAYABLE;
@@ -194,7 +189,7 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
   if (!throttle_charge(throttle)) {
     return finish(plan, WEIR_REASON_THROTTLED);
   }
-  enum weir_reason refusal = refusal_of(call, outcome, plan);
+  enum weir_reason refusal = refusal_of(outcome, plan);
   if (refusal != WEIR_REASON_NONE) {
     return finish(plan, refusal);
   }

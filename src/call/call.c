@@ -29,7 +29,10 @@ const struct weir_method_policy *weir__call_method_policy(const weir_call *call)
 void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
   struct weir_plan *plan = &call->plan;
   memset(plan, 0, sizeof *plan);
-  plan->inbound = call->inbound != NULL ? &call->inbound->facts : NULL;
+  if (call->inbound != NULL) {
+    plan->inbound = call->detached ? &call->inbound->detached_facts : &call->inbound->facts;
+    plan->outer_owns_retries = call->inbound->has_retry_owner;
+  }
   plan->path = (const char *)GRPC_SLICE_START_PTR(call->method);
   plan->path_size = GRPC_SLICE_LENGTH(call->method);
   plan->method = weir__call_method_policy(call);
@@ -63,7 +66,8 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   call->environment = environment;
   weir__environment_ref(environment);
   if (arguments->inbound != NULL) {
-    call->inbound = weir__inbound_ref(arguments->inbound);
+    call->inbound = weir__inbound_hold(arguments->inbound);
+    call->detached = arguments->detached;
   }
   if (arguments->parent != NULL) {
     const struct weir__transport *transport = weir__queue_transport(call->queue);
@@ -102,7 +106,7 @@ static void call_free(weir_call *call) {
   if (call->parent != NULL) {
     transport->call_unref(transport->context, call->parent);
   }
-  weir_inbound_release(call->inbound);
+  weir__inbound_let_go(call->inbound);
   weir__environment_unref(environment);
   weir__queue_block_give(queue, call);
   weir__queue_unref(queue);
@@ -216,9 +220,14 @@ void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
 }
 
 struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns) {
+  const weir_inbound *inbound = call->inbound;
+  const char *retry_owner = call->plan.retry_owner;
+  if (retry_owner == NULL && inbound != NULL && inbound->has_retry_owner) {
+    retry_owner = inbound->retry_owner;
+  }
   return (struct weir__request_headers){
       .budget_ns = weir__instant_remaining(attempt_deadline_of(call, now_ns).at_ns, now_ns),
-      .retry_owner = call->plan.retry_owner,
+      .retry_owner = retry_owner,
       .n_previous = call->plan.n_attempts > 0 ? call->plan.n_attempts - 1 : 0,
   };
 }

@@ -113,6 +113,7 @@ struct weir_call {
   grpc_call *parent; /* a reference; NULL = none */
   uint32_t propagation_mask;
   bool clamp_counted; /* the channel's counter knows of plan.deadline_clamped */
+  bool detached; /* from `inbound`, whose deadline does not bind it */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
 
@@ -157,7 +158,8 @@ struct weir__call_arguments {
   const grpc_slice *host;           /* NULL = the channel's */
   struct weir__call_extras *extras; /* of a registered method, then `host` is NULL; or NULL */
   int64_t deadline_at_ns;
-  weir_inbound *inbound;
+  weir_inbound *inbound; /* whose server's call is `parent`, if the application gave no other */
+  bool detached;         /* from it */
 };
 
 /* NULL when there is no memory. */

@@ -289,19 +289,33 @@ static bool is_half_a_census(const struct weir__call_arguments *arguments) {
                                           ((mask & GRPC_PROPAGATE_CENSUS_TRACING_CONTEXT) != 0);
 }
 
+/* Binds a call to the request that it is made for. */
+static void bind(struct weir__call_arguments *arguments, weir_inbound *inbound,
+                 enum weir_inbound_bond bond) {
+  arguments->inbound = inbound;
+  arguments->detached = bond == WEIR_INBOUND_DETACHED;
+  if (!arguments->detached && arguments->parent == NULL) {
+    /* The parent's deadline is the deadline layer's to apply, as the policy says. */
+    arguments->parent = inbound->server_call;
+    arguments->propagation_mask = GRPC_PROPAGATE_CANCELLATION;
+  }
+}
+
 static weir_call *call_create(struct weir__call_arguments *arguments,
                               const struct weir_call_options *options) {
   struct weir_call_options known = WEIR_CALL_OPTIONS_INIT;
-  if (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) {
+  if (options != NULL && (weir__options_copy(&known, sizeof known, options) != WEIR_OK ||
+                          !weir__inbound_bond_is_known(known.inbound_bond))) {
     return NULL;
   }
-  arguments->inbound = known.inbound;
-  if (known.inbound != NULL && arguments->parent == NULL) {
-    /* The parent's deadline is the deadline layer's to apply, as the policy says. */
-    arguments->parent = known.inbound->server_call;
-    arguments->propagation_mask = GRPC_PROPAGATE_CANCELLATION;
+  weir_inbound *inbound = known.inbound != NULL ? known.inbound : weir_inbound_current();
+  if (inbound != NULL) {
+    bind(arguments, inbound, known.inbound_bond);
   }
   weir_call *call = weir__call_new(arguments);
+  if (call != NULL && arguments->detached) {
+    weir__call_counter_bump(&arguments->environment->counters.n_detached_calls);
+  }
   if (call != NULL && is_half_a_census(arguments)) {
     (void)weir_call_cancel_with_status(
         call, GRPC_STATUS_UNKNOWN, "one of the parent's census contexts is propagated alone", NULL);

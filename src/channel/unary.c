@@ -9,6 +9,7 @@
 
 #include "src/base/options.h"
 #include "src/call/call.h"
+#include "src/call/inbound.h"
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "src/time/instant.h"
@@ -45,6 +46,7 @@ static weir_call *call_new(weir_channel *channel, const struct weir_unary_reques
   }
   struct weir_call_options options = WEIR_CALL_OPTIONS_INIT;
   options.inbound = request->inbound;
+  options.inbound_bond = request->inbound_bond;
   grpc_slice method = grpc_slice_from_copied_string(request->method);
   weir_call *call = weir_channel_create_call(channel, NULL, 0, queue, method, NULL,
                                              weir__instant_to_timespec(deadline_at_ns), &options);
@@ -77,7 +79,8 @@ enum weir_error weir_unary(weir_channel *channel, const struct weir_unary_reques
     return error;
   }
   if (reply->size < sizeof *reply || known.method == NULL || known.message == NULL ||
-      (known.n_metadata > 0 && known.metadata == NULL)) {
+      (known.n_metadata > 0 && known.metadata == NULL) ||
+      !weir__inbound_bond_is_known(known.inbound_bond)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
   weir__channel_ref(channel); /* the application may destroy it meanwhile */

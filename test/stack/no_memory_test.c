@@ -57,7 +57,9 @@ static void constructors_leave_nothing_behind(void **state) {
 
 static void make_inbound(struct fixture *f) {
   weir_inbound *inbound = NULL;
-  enum weir_error error = weir_inbound_new(NULL, NULL, NULL, &f->allocator.base, &inbound);
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  options.allocator = &f->allocator.base;
+  enum weir_error error = weir_inbound_new(NULL, NULL, NULL, &options, &inbound);
   assert_int_equal(error, f->allocator.n_failed > 0 ? WEIR_ERROR_NO_MEMORY : WEIR_OK);
   assert_int_equal(inbound == NULL, f->allocator.n_failed > 0);
   weir_inbound_release(inbound);

@@ -281,8 +281,9 @@ static void open_inbound(struct schedule_world *world) {
   entry.key = grpc_slice_from_static_string("weir-retry-owner");
   entry.value = grpc_slice_from_static_string("front-door");
   grpc_metadata_array array = {.count = 1, .capacity = 1, .metadata = &entry};
-  assert_int_equal(
-      weir_inbound_new(&details, &array, NULL, &world->allocator.base, &world->inbound), WEIR_OK);
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  options.allocator = &world->allocator.base;
+  assert_int_equal(weir_inbound_new(&details, &array, NULL, &options, &world->inbound), WEIR_OK);
 }
 
 static void open(struct schedule_world *world) {

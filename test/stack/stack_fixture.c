@@ -13,6 +13,7 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 
+#include "src/call/inbound.h"
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "src/stack/stack.h"
@@ -172,8 +173,13 @@ weir_inbound *fixture_inbound(struct fixture *f, int64_t deadline_at_ns, const c
   entry.value = grpc_slice_from_static_string(owner != NULL ? owner : "");
   grpc_metadata_array array = {.count = owner != NULL ? 1 : 0, .capacity = 1, .metadata = &entry};
   weir_inbound *inbound = NULL;
-  assert_int_equal(weir_inbound_new(&details, &array, server_call, &f->allocator.base, &inbound),
-                   WEIR_OK);
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  options.allocator = &f->allocator.base;
+  const struct weir__inbound_source source = {.details = &details,
+                                              .metadata = &array,
+                                              .server_call = server_call,
+                                              .transport = &f->transport.base};
+  assert_int_equal(weir__inbound_new(&source, &options, &inbound), WEIR_OK);
   return inbound;
 }
 
@@ -192,6 +198,7 @@ void unary_init_with(struct fixture *f, struct unary *unary, const struct unary_
       options->deadline_at_ns != 0 ? options->deadline_at_ns : WEIR_NO_DEADLINE;
   struct weir_call_options call_options = WEIR_CALL_OPTIONS_INIT;
   call_options.inbound = options->inbound;
+  call_options.inbound_bond = options->inbound_bond;
   memset(unary, 0, sizeof *unary);
   grpc_metadata_array_init(&unary->initial_metadata);
   grpc_metadata_array_init(&unary->trailing_metadata);

@@ -130,6 +130,7 @@ struct unary_options {
   const char *method;
   int64_t deadline_at_ns; /* 0 = none */
   weir_inbound *inbound;
+  enum weir_inbound_bond inbound_bond;
   grpc_call *parent;
 };
 void unary_init_with(struct fixture *f, struct unary *unary, const struct unary_options *options);

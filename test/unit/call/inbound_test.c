@@ -108,7 +108,7 @@ static void the_nearer_of_deadline_and_budget_counts(void **state) {
     if (!right) {
       fail_msg("%s: %lld ns from now", rows[i].why, (long long)(at_ns - after_ns));
     }
-    assert_null(inbound->facts.retry_owner);
+    assert_false(inbound->has_retry_owner);
     weir_inbound_release(inbound);
   }
 }
@@ -144,7 +144,7 @@ static void whoever_owns_the_retries_is_passed_on(void **state) {
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     weir_inbound *inbound = inbound_of(gpr_inf_future(GPR_CLOCK_REALTIME), rows[i].headers);
-    const char *owner = inbound->facts.retry_owner;
+    const char *owner = inbound->has_retry_owner ? inbound->retry_owner : NULL;
     bool same = owner == NULL || rows[i].owner == NULL ? owner == rows[i].owner
                                                        : strcmp(owner, rows[i].owner) == 0;
     if (!same) {
@@ -176,9 +176,15 @@ static void what_is_not_there_is_no_bound(void **state) {
   weir_inbound *inbound = NULL;
   assert_int_equal(weir_inbound_new(NULL, NULL, NULL, NULL, &inbound), WEIR_OK);
   assert_true(inbound->facts.deadline_at_ns == WEIR_NO_DEADLINE);
-  assert_null(inbound->facts.retry_owner);
+  assert_false(inbound->has_retry_owner);
   assert_null(inbound->server_call);
   weir_inbound_release(inbound);
+}
+
+static enum weir_error inbound_with(struct counting_allocator *counting, weir_inbound **inbound) {
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  options.allocator = &counting->base;
+  return weir_inbound_new(NULL, NULL, NULL, &options, inbound);
 }
 
 static void an_inbound_lives_until_its_last_share_is_released(void **state) {
@@ -186,14 +192,18 @@ static void an_inbound_lives_until_its_last_share_is_released(void **state) {
   struct counting_allocator counting;
   counting_allocator_init(&counting);
   weir_inbound *inbound = NULL;
-  assert_int_equal(weir_inbound_new(NULL, NULL, NULL, &counting.base, &inbound), WEIR_OK);
+  assert_int_equal(inbound_with(&counting, &inbound), WEIR_OK);
 
-  assert_ptr_equal(weir__inbound_ref(inbound), inbound);
+  assert_ptr_equal(weir_inbound_ref(inbound), inbound);
+  assert_ptr_equal(weir__inbound_hold(inbound), inbound); /* a call's */
   weir_inbound_release(inbound);
   assert_int_equal(counting.n_outstanding, 1);
   weir_inbound_release(inbound);
+  assert_int_equal(counting.n_outstanding, 1);
+  weir__inbound_let_go(inbound);
   assert_int_equal(counting.n_outstanding, 0);
   weir_inbound_release(NULL);
+  assert_null(weir_inbound_ref(NULL));
 }
 
 static void without_memory_there_is_none(void **state) {
@@ -202,8 +212,7 @@ static void without_memory_there_is_none(void **state) {
   counting_allocator_init(&counting);
   counting.n_allowed = 0;
   weir_inbound *inbound = (weir_inbound *)&counting;
-  assert_int_equal(weir_inbound_new(NULL, NULL, NULL, &counting.base, &inbound),
-                   WEIR_ERROR_NO_MEMORY);
+  assert_int_equal(inbound_with(&counting, &inbound), WEIR_ERROR_NO_MEMORY);
   assert_null(inbound);
 }
 

@@ -33,7 +33,6 @@ struct fixture {
 
   struct weir_retry_options options;
   struct weir_method_policy method;
-  struct weir_inbound_facts inbound;
   struct weir_plan plan;
   void *call_state;
 };
@@ -364,8 +363,7 @@ static void an_unseen_call_is_replayed_without_a_policy_or_ownership(void **stat
   struct fixture *f = *state;
   struct weir_outcome unseen = unavailable();
   unseen.unprocessed = true;
-  f->inbound.retry_owner = "front";
-  f->plan.inbound = &f->inbound;
+  f->plan.outer_owns_retries = true;
   f->method.retry = (struct weir_retry_policy)WEIR_RETRY_POLICY_NONE;
   admit(f);
 
@@ -456,31 +454,25 @@ static const struct {
   enum weir_retry_owner owner;
   bool has_policy;
   bool replayable;
-  bool serving;
+  bool outer_owns;
   bool retries;
-  const char *inbound_marker;
-  const char *marker; /* sent on */
+  const char *marker; /* this layer's own */
 } owner_rows[] = {
-    {"the root of a chain owns", WEIR_RETRY_OWNER_OUTERMOST, true, true, false, true, NULL, "cart"},
-    {"a service whose caller does not retry owns", WEIR_RETRY_OWNER_OUTERMOST, true, true, true,
-     true, NULL, "cart"},
-    {"a service whose caller retries does not", WEIR_RETRY_OWNER_OUTERMOST, true, true, true, false,
-     "front", "front"},
-    {"ALWAYS owns beside its caller", WEIR_RETRY_OWNER_ALWAYS, true, true, true, true, "front",
+    {"the outermost that may retry owns", WEIR_RETRY_OWNER_OUTERMOST, true, true, false, true,
      "cart"},
-    {"NEVER does not own", WEIR_RETRY_OWNER_NEVER, true, true, false, false, NULL, NULL},
-    {"NEVER passes the marker on", WEIR_RETRY_OWNER_NEVER, true, true, true, false, "front",
-     "front"},
-    {"nothing to own without a policy", WEIR_RETRY_OWNER_OUTERMOST, false, true, false, false, NULL,
+    {"a layer further out that retries owns", WEIR_RETRY_OWNER_OUTERMOST, true, true, true, false,
+     NULL},
+    {"ALWAYS owns beside one further out", WEIR_RETRY_OWNER_ALWAYS, true, true, true, true, "cart"},
+    {"NEVER does not own", WEIR_RETRY_OWNER_NEVER, true, true, false, false, NULL},
+    {"NEVER leaves the marker to one further out", WEIR_RETRY_OWNER_NEVER, true, true, true, false,
+     NULL},
+    {"nothing to own without a policy", WEIR_RETRY_OWNER_OUTERMOST, false, true, false, false,
      NULL},
     {"ALWAYS owns nothing without a policy", WEIR_RETRY_OWNER_ALWAYS, false, true, true, false,
-     "front", "front"},
-    {"without a policy the marker is passed on", WEIR_RETRY_OWNER_OUTERMOST, false, true, true,
-     false, "front", "front"},
+     NULL},
     {"what can't be sent again leaves retries to others", WEIR_RETRY_OWNER_OUTERMOST, true, false,
-     false, false, NULL, NULL},
-    {"what can't be sent again passes the marker on", WEIR_RETRY_OWNER_ALWAYS, true, false, true,
-     false, "front", "front"},
+     false, false, NULL},
+    {"so does ALWAYS", WEIR_RETRY_OWNER_ALWAYS, true, false, true, false, NULL},
 };
 
 static bool same_text(const char *a, const char *b) {
@@ -493,8 +485,7 @@ static void one_layer_of_a_chain_owns_the_retries(void **state) {
     f->options.owner = owner_rows[i].owner;
     f->method.retry.max_attempts = owner_rows[i].has_policy ? 4 : 1;
     f->plan.replayable = owner_rows[i].replayable;
-    f->inbound.retry_owner = owner_rows[i].inbound_marker;
-    f->plan.inbound = owner_rows[i].serving ? &f->inbound : NULL;
+    f->plan.outer_owns_retries = owner_rows[i].outer_owns;
     f->plan.retry_owner = "left over";
 
     admit(f);
@@ -514,9 +505,17 @@ static void one_layer_of_a_chain_owns_the_retries(void **state) {
 
 static void a_marked_call_says_that_another_owns_its_retries(void **state) {
   struct fixture *f = *state;
-  f->inbound.retry_owner = "front";
-  f->plan.inbound = &f->inbound;
+  f->plan.outer_owns_retries = true;
   admit(f);
+
+  assert_finished(f, unavailable(), WEIR_REASON_NOT_OWNER, 9000);
+}
+
+/* A stream whose metadata come after its first batch. */
+static void a_marker_that_is_seen_after_admission_still_ends_the_retries(void **state) {
+  struct fixture *f = *state;
+  admit(f);
+  f->plan.outer_owns_retries = true;
 
   assert_finished(f, unavailable(), WEIR_REASON_NOT_OWNER, 9000);
 }
@@ -581,6 +580,7 @@ int main(void) {
       WITH_LAYER(the_reasons_have_an_order),
       WITH_LAYER(one_layer_of_a_chain_owns_the_retries),
       WITH_LAYER(a_marked_call_says_that_another_owns_its_retries),
+      WITH_LAYER(a_marker_that_is_seen_after_admission_still_ends_the_retries),
       WITH_LAYER(the_least_time_of_an_attempt_is_in_the_plan),
       WITH_LAYER(running_out_of_memory_is_told_and_leaves_nothing),
   };
