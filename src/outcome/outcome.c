@@ -114,20 +114,26 @@ static enum weir_origin origin_with_trailers(const struct weir__wire_result *res
   return is_own_deadline(result, code) ? WEIR_ORIGIN_LOCAL_DEADLINE : WEIR_ORIGIN_PEER;
 }
 
+/* The parent's: nothing had come. Once something has, a peer's reset with CANCEL looks the same as
+ * the parent's cancellation; whose parent is gone reads no answer, so it is taken for the peer's. */
+static bool is_parents_cancel(const struct weir__wire_result *result, grpc_status_code code) {
+  return code == GRPC_STATUS_CANCELLED && result->has_parent &&
+         result->signals.initial_capacity == 0;
+}
+
 /* The core made the status up. */
 static enum weir_origin origin_without_trailers(const struct weir__wire_result *result,
                                                 grpc_status_code code) {
-  if (is_own_cancel(result, code)) {
+  bool by_parent = is_parents_cancel(result, code);
+  if (is_own_cancel(result, code) ||
+      (by_parent && result->deadline_bound == WEIR_DEADLINE_BOUND_ATTEMPT)) {
+    /* However late it is seen: the time of one attempt does not end its parent. */
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   if (code == GRPC_STATUS_DEADLINE_EXCEEDED || is_own_deadline(result, code)) {
     return WEIR_ORIGIN_LOCAL_DEADLINE;
   }
-  if (code == GRPC_STATUS_CANCELLED && result->has_parent &&
-      result->signals.initial_capacity == 0) {
-    /* The parent's: nothing had come. Once something has, a peer's reset with CANCEL looks the same
-     * as the parent's cancellation; whose parent is gone reads no answer, so it is taken for the
-     * peer's. */
+  if (by_parent) {
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   uint32_t reset_code = 0;

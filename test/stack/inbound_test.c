@@ -6,8 +6,363 @@
 
 #include <cmocka.h>
 
+#include <grpc/byte_buffer.h>
+#include <grpc/slice.h>
+
 #include "src/channel/channel.h"
+#include "test/stack/batches.h"
 #include "test/stack/stack_fixture.h"
+
+static uint64_t n_detached(const struct fixture *f) {
+  struct weir_channel_counters counters = WEIR_CHANNEL_COUNTERS_INIT;
+  assert_int_equal(weir_channel_get_counters(f->channel, &counters), WEIR_OK);
+  return counters.n_detached_calls;
+}
+
+static void parent_release(struct fixture *f, grpc_call *parent) {
+  f->transport.base.call_unref(&f->transport, parent);
+}
+
+/* --- shares of the server's call --- */
+
+static void the_server_call_is_held_until_the_applications_last_share_ends(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, 0, NULL, parent);
+  parent_release(f, parent); /* the server is done with it, the inbound is not */
+  assert_int_equal(f->transport.n_parents, 1);
+
+  assert_ptr_equal(weir_inbound_ref(inbound), inbound);
+  weir_inbound_release(inbound);
+  assert_int_equal(f->transport.n_parents, 1);
+  weir_inbound_release(inbound);
+  assert_int_equal(f->transport.n_parents, 0);
+}
+
+static void a_call_holds_the_server_call_until_it_has_ended(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, 0, "front-door", parent);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(10), REPLY("bar")}));
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  parent_release(f, parent);
+  unary_start(f, &unary);
+  run_until(f, T0 + MS(5));
+  assert_int_equal(f->transport.n_parents, 1); /* the call's */
+
+  run_until_idle(f);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_int_equal(f->transport.n_parents, 0);
+  assert_string_equal(sent_attempt_value(sent(f, 1), "weir-retry-owner"), "front-door");
+  unary_fini(&unary); /* and with it what it held of the inbound */
+}
+
+static void a_call_that_ends_first_leaves_the_server_call_to_the_inbound(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, 0, NULL, parent);
+  parent_release(f, parent);
+  for (int i = 0; i < 3; i++) {
+    struct unary unary;
+    unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+    unary_start(f, &unary);
+    run_until_idle(f);
+    assert_ptr_equal(sent(f, 1)->parent, parent);
+    unary_fini(&unary);
+    assert_int_equal(f->transport.n_parents, 1);
+  }
+  weir_inbound_release(inbound);
+  assert_int_equal(f->transport.n_parents, 0);
+}
+
+static void a_call_that_is_never_started_holds_nothing_for_ever(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, 0, NULL, parent);
+  parent_release(f, parent);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  assert_int_equal(f->transport.n_parents, 1);
+  unary_fini(&unary);
+  assert_int_equal(f->transport.n_parents, 0);
+}
+
+/* --- the thread's ambient inbound --- */
+
+/* Makes a call whose options name no inbound, and tells what it was marked with, and its parent. */
+static const char *owner_of_call(struct fixture *f, const grpc_call **parent_out) {
+  struct unary unary;
+  unary_run(f, &unary);
+  unary_fini(&unary);
+  const struct sent_attempt *attempt = sent(f, f->transport.n_sent);
+  if (parent_out != NULL) {
+    *parent_out = attempt->parent;
+  }
+  return sent_attempt_value(attempt, "weir-retry-owner");
+}
+
+static void calls_inside_a_scope_are_made_for_its_inbound(void **state) {
+  struct fixture *f = *state;
+  f->retry.owner = WEIR_RETRY_OWNER_NEVER;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, T0 + SECONDS(3), "front-door", parent);
+  const grpc_call *seen = NULL;
+  struct weir_inbound_scope scope;
+
+  assert_null(weir_inbound_current());
+  weir_inbound_enter(inbound, &scope);
+  assert_ptr_equal(weir_inbound_current(), inbound);
+  assert_string_equal(owner_of_call(f, &seen), "front-door");
+  assert_ptr_equal(seen, parent);
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + SECONDS(3));
+  weir_inbound_leave(&scope);
+
+  assert_null(weir_inbound_current());
+  assert_null(owner_of_call(f, &seen));
+  assert_null(seen);
+  weir_inbound_release(inbound);
+  parent_release(f, parent);
+}
+
+static void registered_calls_are_too(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *inbound = fixture_inbound(f, T0 + SECONDS(3), "front-door", NULL);
+  void *handle = weir_channel_register_call(f->channel, METHOD, NULL, NULL);
+  struct weir_inbound_scope scope;
+  struct unary unary;
+  unary_init(f, &unary);
+  weir_call_unref(unary.call);
+  weir_inbound_enter(inbound, &scope);
+  weir_inbound_release(inbound); /* the scope has a share of its own */
+  unary.call = weir_channel_create_registered_call(f->channel, NULL, 0, f->queue, handle,
+                                                   gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+  weir_inbound_leave(&scope);
+  unary_start(f, &unary); /* made inside it is what counts */
+  run_until_idle(f);
+
+  assert_string_equal(sent_attempt_value(sent(f, 1), "weir-retry-owner"), "front-door");
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + SECONDS(3));
+  unary_fini(&unary);
+}
+
+static void scopes_nest_and_one_of_nothing_makes_roots(void **state) {
+  struct fixture *f = *state;
+  f->retry.owner = WEIR_RETRY_OWNER_NEVER;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *one = fixture_inbound(f, 0, "one", NULL);
+  weir_inbound *two = fixture_inbound(f, 0, "two", NULL);
+  struct weir_inbound_scope scopes[4];
+
+  weir_inbound_enter(one, &scopes[0]);
+  weir_inbound_enter(two, &scopes[1]);
+  assert_string_equal(owner_of_call(f, NULL), "two");
+  weir_inbound_enter(NULL, &scopes[2]);
+  assert_null(weir_inbound_current());
+  assert_null(owner_of_call(f, NULL));
+  weir_inbound_enter(one, &scopes[3]);
+  assert_string_equal(owner_of_call(f, NULL), "one");
+  weir_inbound_leave(&scopes[3]);
+  assert_null(owner_of_call(f, NULL));
+  weir_inbound_leave(&scopes[2]);
+  assert_string_equal(owner_of_call(f, NULL), "two");
+  weir_inbound_leave(&scopes[1]);
+  assert_string_equal(owner_of_call(f, NULL), "one");
+  weir_inbound_leave(&scopes[0]);
+  assert_null(weir_inbound_current());
+  weir_inbound_release(one);
+  weir_inbound_release(two);
+}
+
+static void an_inbound_in_the_options_wins_over_the_ambient_one(void **state) {
+  struct fixture *f = *state;
+  f->retry.owner = WEIR_RETRY_OWNER_NEVER;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *ambient = fixture_inbound(f, T0 + SECONDS(1), "ambient", NULL);
+  weir_inbound *named = fixture_inbound(f, T0 + SECONDS(2), "named", NULL);
+  struct weir_inbound_scope scope;
+  struct unary unary;
+  weir_inbound_enter(ambient, &scope);
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = named});
+  weir_inbound_leave(&scope);
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_string_equal(sent_attempt_value(sent(f, 1), "weir-retry-owner"), "named");
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + SECONDS(2));
+  unary_fini(&unary);
+  weir_inbound_release(ambient);
+  weir_inbound_release(named);
+}
+
+/* --- detached calls --- */
+
+static void a_detached_call_outlives_its_parent(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, T0 + MS(50), "front-door", parent);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(100), REPLY("bar")}));
+  struct unary unary;
+  unary_init_with(
+      f, &unary,
+      &(struct unary_options){.inbound = inbound, .inbound_bond = WEIR_INBOUND_DETACHED});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until(f, T0 + MS(10));
+  scripted_transport_cancel_parent(&f->transport, parent);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_int_equal(unary.done_at_ns, T0 + MS(100));
+  assert_null(sent(f, 1)->parent);
+  assert_string_equal(sent_attempt_value(sent(f, 1), "weir-retry-owner"), "front-door");
+  assert_int_equal(sent(f, 1)->deadline_at_ns, T0 + SECONDS(10)); /* the policy's own */
+  unary_fini(&unary);
+  parent_release(f, parent);
+}
+
+static void a_detached_call_is_made_though_its_parent_is_over(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  scripted_transport_cancel_parent(&f->transport, parent);
+  weir_inbound *inbound = fixture_inbound(f, T0 - MS(1), NULL, parent);
+  struct unary unary;
+  unary_init_with(
+      f, &unary,
+      &(struct unary_options){.inbound = inbound, .inbound_bond = WEIR_INBOUND_DETACHED});
+  unary_start(f, &unary);
+  run_until_idle(f);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  unary_fini(&unary);
+  weir_inbound_release(inbound);
+  parent_release(f, parent);
+}
+
+/* A refused first batch, and the next, see the same bond. */
+static void a_detached_call_that_is_started_again_is_still_detached(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *inbound = fixture_inbound(f, T0 + MS(1), NULL, NULL);
+  struct unary unary;
+  unary_init_with(
+      f, &unary,
+      &(struct unary_options){.inbound = inbound, .inbound_bond = WEIR_INBOUND_DETACHED});
+  f->transport.start_fails_at = f->transport.n_start_batches + 1;
+  assert_int_not_equal(unary_try_start(f, &unary), GRPC_CALL_OK);
+  unary_set_request(f, &unary, 3);
+  unary_start(f, &unary);
+  run_until_idle(f);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_int_equal(sent(f, f->transport.n_sent)->deadline_at_ns, T0 + SECONDS(10));
+  unary_fini(&unary);
+  weir_inbound_release(inbound);
+}
+
+static void an_explicit_parent_reaches_a_detached_call(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, T0 + MS(50), NULL, NULL);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  struct unary unary;
+  unary_init_with(f, &unary,
+                  &(struct unary_options){
+                      .inbound = inbound, .inbound_bond = WEIR_INBOUND_DETACHED, .parent = parent});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until(f, T0 + MS(100)); /* the inbound's deadline is past */
+  assert_int_equal(unary.n_done, 0);
+  scripted_transport_cancel_parent(&f->transport, parent);
+  run_until_idle(f);
+  assert_int_equal(unary.status, GRPC_STATUS_CANCELLED);
+  assert_int_equal(unary.done_at_ns, T0 + MS(100));
+  unary_fini(&unary);
+  parent_release(f, parent);
+}
+
+/* A service's own slow downstream is still no deadline of its caller's. */
+static void a_detached_calls_failure_is_told_as_in_a_service(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  weir_inbound *inbound = fixture_inbound(f, T0 + SECONDS(2), NULL, NULL);
+  struct unary unary;
+  unary_init_with(f, &unary,
+                  &(struct unary_options){.deadline_at_ns = T0 + SECONDS(3),
+                                          .inbound = inbound,
+                                          .inbound_bond = WEIR_INBOUND_DETACHED});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until_idle(f);
+  assert_int_equal(unary.done_at_ns, T0 + SECONDS(3));
+  assert_int_equal(unary.status, GRPC_STATUS_UNAVAILABLE);
+  assert_true(unary_report(&unary).do_not_retry);
+  assert_int_equal(unary_report(&unary).deadline_bound, WEIR_DEADLINE_BOUND_CALL);
+  unary_fini(&unary);
+}
+
+static void detached_calls_are_counted_and_others_are_not(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_unavailable); /* attempts don't count */
+  weir_inbound *inbound = fixture_inbound(f, 0, NULL, NULL);
+  static const struct {
+    bool has_inbound;
+    enum weir_inbound_bond bond;
+    uint64_t n_detached;
+  } rows[] = {
+      {true, WEIR_INBOUND_ATTACHED, 0},  {true, WEIR_INBOUND_DETACHED, 1},
+      {false, WEIR_INBOUND_DETACHED, 1}, /* there is nothing that it is detached from */
+      {false, WEIR_INBOUND_ATTACHED, 1}, {true, WEIR_INBOUND_DETACHED, 2},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct unary unary;
+    unary_init_with(f, &unary,
+                    &(struct unary_options){.inbound = rows[i].has_inbound ? inbound : NULL,
+                                            .inbound_bond = rows[i].bond});
+    unary_start(f, &unary);
+    run_until_idle(f);
+    unary_fini(&unary);
+    assert_int_equal(n_detached(f), rows[i].n_detached);
+  }
+  weir_inbound_release(inbound);
+}
+
+static void a_bond_that_is_none_makes_no_call(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  struct weir_call_options options = WEIR_CALL_OPTIONS_INIT;
+  options.inbound_bond = (enum weir_inbound_bond)2;
+  assert_null(weir_channel_create_call(f->channel, NULL, 0, f->queue,
+                                       grpc_slice_from_static_string(METHOD), NULL,
+                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), &options));
+  grpc_byte_buffer *message = grpc_raw_byte_buffer_create(NULL, 0);
+  struct weir_unary_request request = WEIR_UNARY_REQUEST_INIT;
+  struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
+  request.method = METHOD;
+  request.message = message;
+  request.inbound_bond = (enum weir_inbound_bond) - 1;
+  assert_int_equal(weir_unary(f->channel, &request, &reply), WEIR_ERROR_INVALID_ARGUMENT);
+  weir_unary_reply_fini(&reply);
+  grpc_byte_buffer_destroy(message);
+}
 
 /* --- counters --- */
 
@@ -42,6 +397,21 @@ static void an_older_program_gets_the_counters_that_it_knows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(the_server_call_is_held_until_the_applications_last_share_ends),
+      TEST(a_call_holds_the_server_call_until_it_has_ended),
+      TEST(a_call_that_ends_first_leaves_the_server_call_to_the_inbound),
+      TEST(a_call_that_is_never_started_holds_nothing_for_ever),
+      TEST(calls_inside_a_scope_are_made_for_its_inbound),
+      TEST(registered_calls_are_too),
+      TEST(scopes_nest_and_one_of_nothing_makes_roots),
+      TEST(an_inbound_in_the_options_wins_over_the_ambient_one),
+      TEST(a_detached_call_outlives_its_parent),
+      TEST(a_detached_call_is_made_though_its_parent_is_over),
+      TEST(a_detached_call_that_is_started_again_is_still_detached),
+      TEST(an_explicit_parent_reaches_a_detached_call),
+      TEST(a_detached_calls_failure_is_told_as_in_a_service),
+      TEST(detached_calls_are_counted_and_others_are_not),
+      TEST(a_bond_that_is_none_makes_no_call),
       TEST(a_channel_that_has_made_no_calls_has_counted_none),
       TEST(an_older_program_gets_the_counters_that_it_knows),
   };
