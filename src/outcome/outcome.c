@@ -126,8 +126,9 @@ static enum weir_origin origin_without_trailers(const struct weir__wire_result *
                                                 grpc_status_code code) {
   bool by_parent = is_parents_cancel(result, code);
   if (is_own_cancel(result, code) ||
-      (by_parent && result->deadline_bound == WEIR_DEADLINE_BOUND_ATTEMPT)) {
-    /* However late it is seen: the time of one attempt does not end its parent. */
+      (by_parent && result->deadline_bound != WEIR_DEADLINE_BOUND_PARENT)) {
+    /* However late it is seen: a time of our own is told as such, and only the parent's ends the
+     * parent. */
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   if (code == GRPC_STATUS_DEADLINE_EXCEEDED || is_own_deadline(result, code)) {

@@ -208,6 +208,156 @@ static void an_inbound_in_the_options_wins_over_the_ambient_one(void **state) {
   weir_inbound_release(named);
 }
 
+/* --- parents that are over --- */
+
+/* An inbound whose server's call has come to its end. */
+static weir_inbound *finished_inbound(struct fixture *f, int64_t deadline_at_ns) {
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  scripted_transport_cancel_parent(&f->transport, parent);
+  weir_inbound *inbound = fixture_inbound(f, deadline_at_ns, NULL, parent);
+  parent_release(f, parent);
+  return inbound;
+}
+
+static void a_call_for_a_request_that_is_over_is_cancelled_and_not_sent(void **state) {
+  struct fixture *f = *state;
+  f->method.retry.retryable_codes |= CODE_BIT(GRPC_STATUS_CANCELLED);
+  fixture_open(f);
+  weir_inbound *inbound = finished_inbound(f, T0 + SECONDS(1));
+  for (int i = 0; i < 10; i++) {
+    struct unary unary;
+    unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+    unary_start(f, &unary);
+    run_until_idle(f);
+    assert_int_equal(unary.status, GRPC_STATUS_CANCELLED);
+    assert_int_equal(unary_report(&unary).origin, WEIR_ORIGIN_LOCAL_CANCEL);
+    assert_int_equal(unary_report(&unary).reason, WEIR_REASON_CANCELLED);
+    assert_int_equal(unary.done_at_ns, T0);
+    unary_fini(&unary);
+  }
+  weir_inbound_release(inbound);
+  assert_int_equal(f->transport.n_created, 10);
+  assert_int_equal(fixture_breaker(f).n_requests, 0);
+}
+
+/* One token less than all, and there would be one retry less. */
+static void a_request_that_is_over_takes_no_token(void **state) {
+  struct fixture *f = *state;
+  f->method.retry.retryable_codes |= CODE_BIT(GRPC_STATUS_CANCELLED);
+  f->policy_options.throttle_max_tokens = 4;
+  f->policy_options.throttle_token_ratio_milli = 1;
+  fixture_open_raw(f);
+  weir_inbound *inbound = finished_inbound(f, 0);
+  struct unary unary;
+  for (int i = 0; i < 5; i++) {
+    unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+    unary_start(f, &unary);
+    run_until_idle(f);
+    unary_fini(&unary);
+  }
+  weir_inbound_release(inbound);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(0), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "")},
+                 {AT_MS(100), EXPECT_SEND}, {AT_MS(100), REPLY("bar")}));
+  unary_run(f, &unary);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  unary_fini(&unary);
+}
+
+static void a_half_open_breaker_gets_its_probe_back_from_one(void **state) {
+  struct fixture *f = *state;
+  f->translation.boundary = false;
+  f->method.retry = (struct weir_retry_policy)WEIR_RETRY_POLICY_NONE;
+  f->breaker.min_requests = 1;
+  f->breaker.probes = 1;
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  run_calls(f, 1);
+  assert_int_equal(fixture_breaker(f).state, WEIR_BREAKER_OPEN);
+  run_until(f, T0 + SECONDS(31));
+  weir_inbound *inbound = finished_inbound(f, 0);
+  struct unary unary;
+  for (int i = 0; i < 3; i++) {
+    unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+    unary_start(f, &unary);
+    run_until_idle(f);
+    assert_int_equal(unary.status, GRPC_STATUS_CANCELLED);
+    unary_fini(&unary);
+  }
+  weir_inbound_release(inbound);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  run_calls(f, 1);
+  assert_int_equal(fixture_breaker(f).state, WEIR_BREAKER_CLOSED);
+}
+
+static void a_stream_for_a_request_that_is_over_is_cancelled_and_not_sent(void **state) {
+  struct fixture *f = *state;
+  open_retrying(f, GRPC_STATUS_CANCELLED, 3);
+  weir_inbound *inbound = finished_inbound(f, 0);
+  struct weir_inbound_scope scope;
+  weir_inbound_enter(inbound, &scope);
+  weir_inbound_release(inbound);
+  struct batched_call *call = batches_new(f);
+  weir_inbound_leave(&scope);
+  static const enum batched_op ops[N_BATCHED_OPS] = {SEND_ALL, RECV_ALL};
+  for (size_t i = 0; i < N_BATCHED_OPS; i++) {
+    (void)batched_call_start(call, OPS(ops[i]));
+  }
+  drain(f);
+
+  assert_int_equal(f->clock.now_ns, T0);
+  assert_int_equal(f->transport.n_sent, 0);
+  for (size_t i = 0; i < N_BATCHED_OPS; i++) {
+    assert_int_equal(call->batches[i].tag.n_came, 1);
+  }
+  assert_int_equal(call->status, GRPC_STATUS_CANCELLED);
+  assert_int_equal(batched_call_report(call).origin, WEIR_ORIGIN_LOCAL_CANCEL);
+  assert_int_equal(batched_call_report(call).reason, WEIR_REASON_CANCELLED);
+  batched_call_release(call);
+}
+
+/* Its time was up before it was over: that is told. */
+static void a_request_that_is_over_and_late_is_late(void **state) {
+  struct fixture *f = *state;
+  fixture_open(f);
+  weir_inbound *inbound = finished_inbound(f, T0);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until_idle(f);
+  assert_int_equal(unary.status, GRPC_STATUS_DEADLINE_EXCEEDED);
+  assert_int_equal(unary_report(&unary).deadline_bound, WEIR_DEADLINE_BOUND_PARENT);
+  assert_int_equal(unary_report(&unary).reason, WEIR_REASON_DEADLINE);
+  assert_int_equal(f->transport.n_created, 0);
+  assert_int_equal(fixture_breaker(f).n_requests, 0);
+  unary_fini(&unary);
+}
+
+/* The cancellation came within the attempt's time, and is seen after it. */
+static void a_cancelled_request_that_is_seen_late_is_not_retried(void **state) {
+  struct fixture *f = *state;
+  f->method.per_attempt_timeout_ns = MS(50);
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}));
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  weir_inbound *inbound = fixture_inbound(f, T0 + SECONDS(5), NULL, parent);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until(f, T0 + MS(10));
+  scripted_transport_cancel_parent(&f->transport, parent);
+  fake_clock_advance_to(&f->clock, T0 + MS(200));
+  run_until_idle(f);
+
+  assert_int_equal(f->transport.n_sent, 1);
+  assert_int_equal(f->transport.n_created, 1);
+  assert_int_equal(unary.status, GRPC_STATUS_CANCELLED);
+  assert_int_equal(unary_report(&unary).reason, WEIR_REASON_CANCELLED);
+  unary_fini(&unary);
+  parent_release(f, parent);
+}
+
 /* --- detached calls --- */
 
 static void a_detached_call_outlives_its_parent(void **state) {
@@ -405,6 +555,12 @@ int main(void) {
       TEST(registered_calls_are_too),
       TEST(scopes_nest_and_one_of_nothing_makes_roots),
       TEST(an_inbound_in_the_options_wins_over_the_ambient_one),
+      TEST(a_call_for_a_request_that_is_over_is_cancelled_and_not_sent),
+      TEST(a_request_that_is_over_takes_no_token),
+      TEST(a_half_open_breaker_gets_its_probe_back_from_one),
+      TEST(a_stream_for_a_request_that_is_over_is_cancelled_and_not_sent),
+      TEST(a_request_that_is_over_and_late_is_late),
+      TEST(a_cancelled_request_that_is_seen_late_is_not_retried),
       TEST(a_detached_call_outlives_its_parent),
       TEST(a_detached_call_is_made_though_its_parent_is_over),
       TEST(a_detached_call_that_is_started_again_is_still_detached),

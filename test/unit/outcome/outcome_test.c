@@ -129,8 +129,6 @@ static const struct origin_row origin_rows[] = {
      MS(1100), 0, true, WEIR_ORIGIN_TRANSPORT_RESET, GRPC_STATUS_CANCELLED},
     {"the same after headers", 1, HEADERS_THEN_LOST, MS(1100), 0, true, WEIR_ORIGIN_TRANSPORT_RESET,
      GRPC_STATUS_CANCELLED},
-    {"the parent's time was up, told as a cancellation", 1, SILENCE, MS(2000), 0, true,
-     WEIR_ORIGIN_LOCAL_DEADLINE, GRPC_STATUS_DEADLINE_EXCEEDED},
     {"connection refused", 14, NO_CONNECTION, MS(1100), 0, false, WEIR_ORIGIN_TRANSPORT_CONNECT,
      GRPC_STATUS_UNAVAILABLE},
     {"a channel that could not be made", 3, NO_CONNECTION, MS(1100), 0, false,
@@ -457,6 +455,29 @@ static void without_signals_the_safe_side_is_chosen(void **state) {
   }
 }
 
+/* The status is seen when the queue is drained, which may be late: after the deadline. */
+static void a_parents_cancellation_that_is_seen_late_is_no_deadline_of_ours(void **state) {
+  (void)state;
+  static const struct {
+    enum weir_deadline_bound bound;
+    enum weir_origin origin;
+  } rows[] = {
+      {WEIR_DEADLINE_BOUND_CALL, WEIR_ORIGIN_LOCAL_CANCEL},
+      {WEIR_DEADLINE_BOUND_POLICY, WEIR_ORIGIN_LOCAL_CANCEL},
+      {WEIR_DEADLINE_BOUND_ATTEMPT, WEIR_ORIGIN_LOCAL_CANCEL},
+      {WEIR_DEADLINE_BOUND_PARENT, WEIR_ORIGIN_LOCAL_DEADLINE}, /* that was up, and is told so */
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir__wire_result late = wire_result(1, (struct weir__wire_signals)SILENCE, MS(5000));
+    late.has_parent = true;
+    late.deadline_bound = rows[i].bound;
+    struct weir_outcome outcome = classify(&late);
+    assert_int_equal(outcome.origin, rows[i].origin);
+    assert_int_equal(outcome.deadline_bound, rows[i].bound);
+    assert_false(outcome.retryable);
+  }
+}
+
 static void a_deadline_well_before_ours_was_the_parents(void **state) {
   (void)state;
   struct weir__wire_result early = wire_result(4, (struct weir__wire_signals)SILENCE, MS(1500));
@@ -632,6 +653,7 @@ int main(void) {
       cmocka_unit_test(only_an_unavailable_call_may_be_unprocessed),
       cmocka_unit_test(the_cores_words_tell_what_the_peer_has_reset),
       cmocka_unit_test(without_signals_the_safe_side_is_chosen),
+      cmocka_unit_test(a_parents_cancellation_that_is_seen_late_is_no_deadline_of_ours),
       cmocka_unit_test(a_deadline_well_before_ours_was_the_parents),
       cmocka_unit_test(pushback_is_read_strictly),
       cmocka_unit_test(the_last_pushback_wins_and_other_keys_are_none),
