@@ -33,6 +33,9 @@ int64_t weir__instant_from_timespec(gpr_timespec time, int64_t now_ns) {
   if (time.clock_type == GPR_TIMESPAN) {
     return weir__instant_add(now_ns, ns);
   }
+  if (time.clock_type != GPR_CLOCK_REALTIME && time.clock_type != GPR_CLOCK_PRECISE) {
+    return WEIR_NO_DEADLINE; /* of no clock: the core aborts when it is asked for its time */
+  }
   int64_t wall_now_ns = span_ns(gpr_now(time.clock_type));
   int64_t ahead_ns = 0;
   if (__builtin_sub_overflow(ns, wall_now_ns, &ahead_ns)) {

@@ -44,7 +44,7 @@ gpr_timespec weir__instant_to_timespec(int64_t at_ns);
 
 /* A core's deadline of any clock type, seen at `now_ns`: a realtime one is converted here, once, so
  * that later steps of the wall clock change nothing; a GPR_TIMESPAN counts from now. Infinities
- * become WEIR_NO_DEADLINE and INT64_MIN. */
+ * become WEIR_NO_DEADLINE and INT64_MIN, and a time of a clock that there is not is none. */
 int64_t weir__instant_from_timespec(gpr_timespec time, int64_t now_ns);
 
 #endif /* WEIR_SRC_TIME_INSTANT_H */

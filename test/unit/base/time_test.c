@@ -84,6 +84,7 @@ static void core_times_become_instants(void **state) {
       {"the longest duration of a policy",
        {INT64_C(315576000000), 0, GPR_TIMESPAN},
        WEIR_NO_DEADLINE},
+      {"a time of a clock that there is not", {7, 5, (gpr_clock_type)99}, WEIR_NO_DEADLINE},
       {"a wall time that nanoseconds can't hold",
        {INT64_C(315576000000), 0, GPR_CLOCK_REALTIME},
        WEIR_NO_DEADLINE},

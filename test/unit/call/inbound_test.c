@@ -85,6 +85,9 @@ static void the_nearer_of_deadline_and_budget_counts(void **state) {
       {"empty", 5000, "", 5000},
       {"negative", 5000, "-1", 5000},
       {"signed", 5000, "+1", 5000},
+      {"a power of two that 63 bits can't hold", 5000, "9223372036854775808", 5000},
+      {"of thirty digits", 5000, "1000000000000000000000000000000", 5000},
+      {"not ASCII", 5000, "\xef\xbc\x91", 5000},
       {"with a space", 5000, " 1", 5000},
       {"with a unit", 5000, "1u", 5000},
       {"a fraction", 5000, "1.5", 5000},
@@ -117,6 +120,8 @@ static void whoever_owns_the_retries_is_passed_on(void **state) {
   (void)state;
   static const char longest[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456.7";
   static const char longer[] = "abcdefghijklmnopqrstuvwxyz-ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456.78";
+  static char huge[10 * 1024 + 1];
+  memset(huge, 'a', sizeof huge - 1);
   assert_int_equal(strlen(longest), WEIR__RETRY_OWNER_BYTES - 1);
   static const struct {
     const char *why;
@@ -134,6 +139,13 @@ static void whoever_owns_the_retries_is_passed_on(void **state) {
       {"with a space", {{WEIR__HEADER_RETRY_OWNER, "a b", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
       {"with a line end", {{WEIR__HEADER_RETRY_OWNER, "a\r\nb", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
       {"not ASCII", {{WEIR__HEADER_RETRY_OWNER, "\xc3\xa9", 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"of ten kilobytes", {{WEIR__HEADER_RETRY_OWNER, huge, 0}}, WEIR__UNKNOWN_RETRY_OWNER},
+      {"twice",
+       {{WEIR__HEADER_RETRY_OWNER, "orders", 0}, {WEIR__HEADER_RETRY_OWNER, "cart", 0}},
+       "orders"},
+      {"twice, and the first is no name",
+       {{WEIR__HEADER_RETRY_OWNER, "", 0}, {WEIR__HEADER_RETRY_OWNER, "cart", 0}},
+       "cart"},
       {"one that retries without weir",
        {{WEIR__HEADER_PREVIOUS_ATTEMPTS, "2", 0}},
        WEIR__UNKNOWN_RETRY_OWNER},
@@ -154,21 +166,131 @@ static void whoever_owns_the_retries_is_passed_on(void **state) {
   }
 }
 
+static int64_t deadline_of(gpr_timespec deadline) {
+  static const struct header none[] = {{NULL, NULL, 0}};
+  weir_inbound *inbound = inbound_of(deadline, none);
+  int64_t at_ns = inbound->facts.deadline_at_ns;
+  assert_true(inbound->detached_facts.deadline_at_ns == WEIR_NO_DEADLINE);
+  weir_inbound_release(inbound);
+  return at_ns;
+}
+
 static void a_deadline_of_any_clock_is_read(void **state) {
   (void)state;
-  static const gpr_clock_type clocks[] = {GPR_CLOCK_MONOTONIC, GPR_CLOCK_REALTIME};
+  static const gpr_clock_type clocks[] = {GPR_CLOCK_MONOTONIC, GPR_CLOCK_REALTIME,
+                                          GPR_CLOCK_PRECISE};
+  for (size_t i = 0; i < sizeof clocks / sizeof clocks[0]; i++) {
+    for (int ahead_s = -60; ahead_s <= 60; ahead_s += 60) {
+      int64_t before_ns = now_ns();
+      int64_t ahead_ns = deadline_of(gpr_time_add(gpr_now(clocks[i]),
+                                                  gpr_time_from_seconds(ahead_s, GPR_TIMESPAN))) -
+                         before_ns;
+      assert_true(ahead_ns > (ahead_s - 10) * 1000 * NS_PER_MS);
+      assert_true(ahead_ns < (ahead_s + 10) * 1000 * NS_PER_MS);
+    }
+    assert_true(deadline_of(gpr_inf_future(clocks[i])) == WEIR_NO_DEADLINE);
+    assert_true(deadline_of(gpr_inf_past(clocks[i])) <= now_ns());
+  }
+  int64_t before_ns = now_ns();
+  int64_t ahead_ns = deadline_of(gpr_time_from_seconds(60, GPR_TIMESPAN)) - before_ns;
+  assert_true(ahead_ns >= 60000 * NS_PER_MS && ahead_ns < 70000 * NS_PER_MS);
+}
+
+/* What no core gives, but a program may. */
+static void an_absurd_time_is_a_bound_or_none(void **state) {
+  (void)state;
+  static const int64_t seconds[] = {INT64_MIN,     INT64_MIN + 1, -1, 0, 1, INT64_MAX / 1000000000,
+                                    INT64_MAX - 1, INT64_MAX};
+  static const int32_t nanoseconds[] = {INT32_MIN, -1, 0, 999999999, 1000000000, INT32_MAX};
+  for (int clock = -1; clock <= GPR_TIMESPAN + 1; clock++) {
+    for (size_t i = 0; i < sizeof seconds / sizeof seconds[0]; i++) {
+      for (size_t j = 0; j < sizeof nanoseconds / sizeof nanoseconds[0]; j++) {
+        gpr_timespec time = {.tv_sec = seconds[i], .tv_nsec = nanoseconds[j]};
+        memcpy(&time.clock_type, &clock, sizeof clock);
+        int64_t at_ns = deadline_of(time);
+        if (clock < 0 || clock > GPR_TIMESPAN) {
+          assert_true(at_ns == WEIR_NO_DEADLINE || at_ns == INT64_MIN);
+        } else if (seconds[i] >= INT64_MAX - 1) {
+          assert_true(at_ns == WEIR_NO_DEADLINE);
+        } else if (seconds[i] < -1) {
+          assert_true(at_ns <= now_ns());
+        }
+      }
+    }
+  }
+}
+
+/* The core's clocks go by this. */
+extern gpr_timespec (*gpr_now_impl)(gpr_clock_type clock_type);
+
+static gpr_timespec (*real_now)(gpr_clock_type clock_type);
+static int64_t wall_step_s;
+
+static gpr_timespec stepped_now(gpr_clock_type clock_type) {
+  gpr_timespec now = real_now(clock_type);
+  now.tv_sec += clock_type == GPR_CLOCK_REALTIME ? wall_step_s : 0;
+  return now;
+}
+
+static void a_step_of_the_wall_clock_changes_nothing_afterwards(void **state) {
+  (void)state;
   static const struct header none[] = {{NULL, NULL, 0}};
-  for (size_t i = 0; i < 2; i++) {
+  gpr_timespec in_a_minute =
+      gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_seconds(60, GPR_TIMESPAN));
+  int64_t before_ns = now_ns();
+  weir_inbound *inbound = inbound_of(in_a_minute, none);
+  int64_t at_ns = inbound->facts.deadline_at_ns;
+  real_now = gpr_now_impl;
+  gpr_now_impl = stepped_now;
+  for (wall_step_s = -3600; wall_step_s <= 3600; wall_step_s += 7200) {
+    assert_true(inbound->facts.deadline_at_ns == at_ns);
+    /* One that comes in now is on the clock as it is now. */
+    int64_t ahead_ns = deadline_of(gpr_time_add(gpr_now(GPR_CLOCK_REALTIME),
+                                                gpr_time_from_seconds(60, GPR_TIMESPAN))) -
+                       before_ns;
+    assert_true(ahead_ns > 50000 * NS_PER_MS && ahead_ns < 70000 * NS_PER_MS);
+  }
+  gpr_now_impl = real_now;
+  assert_true(at_ns - before_ns > 50000 * NS_PER_MS && at_ns - before_ns < 70000 * NS_PER_MS);
+  weir_inbound_release(inbound);
+}
+
+/* --- several headers of a kind --- */
+
+static void of_several_budgets_the_nearest_counts(void **state) {
+  (void)state;
+  static const struct {
+    const char *why;
+    struct header headers[4];
+    int64_t ends_ms;
+  } rows[] = {
+      {"the second",
+       {{WEIR__HEADER_BUDGET, "9000000", 0}, {WEIR__HEADER_BUDGET, "2000000", 0}},
+       2000},
+      {"the first",
+       {{WEIR__HEADER_BUDGET, "2000000", 0}, {WEIR__HEADER_BUDGET, "9000000", 0}},
+       2000},
+      {"the one that can be read",
+       {{WEIR__HEADER_BUDGET, "", 0},
+        {WEIR__HEADER_BUDGET, "3000000", 0},
+        {WEIR__HEADER_BUDGET, "\xd9\xa3", 0}},
+       3000},
+      {"none is nearer than the deadline",
+       {{WEIR__HEADER_BUDGET, "6000000", 0}, {WEIR__HEADER_BUDGET, "7000000", 0}},
+       5000},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     int64_t before_ns = now_ns();
     weir_inbound *inbound = inbound_of(
-        gpr_time_add(gpr_now(clocks[i]), gpr_time_from_millis(60000, GPR_TIMESPAN)), none);
-    int64_t ahead_ns = inbound->facts.deadline_at_ns - before_ns;
-    assert_true(ahead_ns > 50000 * NS_PER_MS && ahead_ns < 70000 * NS_PER_MS);
+        gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_seconds(5, GPR_TIMESPAN)),
+        rows[i].headers);
+    int64_t at_ns = inbound->facts.deadline_at_ns;
+    if (at_ns < before_ns + rows[i].ends_ms * NS_PER_MS ||
+        at_ns > now_ns() + rows[i].ends_ms * NS_PER_MS) {
+      fail_msg("%s", rows[i].why);
+    }
     weir_inbound_release(inbound);
   }
-  weir_inbound *inbound = inbound_of(gpr_inf_past(GPR_CLOCK_REALTIME), none);
-  assert_true(inbound->facts.deadline_at_ns <= now_ns());
-  weir_inbound_release(inbound);
 }
 
 static void what_is_not_there_is_no_bound(void **state) {
@@ -221,6 +343,9 @@ int main(void) {
       cmocka_unit_test(the_nearer_of_deadline_and_budget_counts),
       cmocka_unit_test(whoever_owns_the_retries_is_passed_on),
       cmocka_unit_test(a_deadline_of_any_clock_is_read),
+      cmocka_unit_test(an_absurd_time_is_a_bound_or_none),
+      cmocka_unit_test(a_step_of_the_wall_clock_changes_nothing_afterwards),
+      cmocka_unit_test(of_several_budgets_the_nearest_counts),
       cmocka_unit_test(what_is_not_there_is_no_bound),
       cmocka_unit_test(an_inbound_lives_until_its_last_share_is_released),
       cmocka_unit_test(without_memory_there_is_none),
