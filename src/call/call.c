@@ -221,15 +221,17 @@ void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
 
 struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns) {
   const weir_inbound *inbound = call->inbound;
-  const char *retry_owner = call->plan.retry_owner;
-  if (retry_owner == NULL && inbound != NULL && inbound->has_retry_owner) {
-    retry_owner = inbound->retry_owner;
-  }
-  return (struct weir__request_headers){
+  struct weir__request_headers headers = {
       .budget_ns = weir__instant_remaining(attempt_deadline_of(call, now_ns).at_ns, now_ns),
-      .retry_owner = retry_owner,
+      .retry_owner = call->plan.retry_owner,
+      .yields = call->plan.method->retry_options->owner != WEIR_RETRY_OWNER_ALWAYS,
       .n_previous = call->plan.n_attempts > 0 ? call->plan.n_attempts - 1 : 0,
   };
+  if (inbound != NULL) {
+    headers.outer_retry_owner = inbound->has_retry_owner ? inbound->retry_owner : NULL;
+    headers.trace = &inbound->trace;
+  }
+  return headers;
 }
 
 /* Notes that an attempt is about to be sent. */

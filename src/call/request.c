@@ -9,6 +9,7 @@
 #include "src/base/allocator.h"
 #include "src/base/decimal.h"
 #include "src/call/headers.h"
+#include "src/call/retry_owner.h"
 
 _Static_assert(GRPC_SLICE_INLINED_SIZE >= WEIR__DECIMAL_BYTES, "a number fits into a slice itself");
 
@@ -80,10 +81,8 @@ void weir__request_fini(struct weir__request *request, struct weir__replay_budge
   request->kept = false;
 }
 
-/* Whether weir says this itself, so that what the application wrote must not stand beside it. The
- * application's mark of a retry owner stays when weir has none to send: it passes one on by
- * hand. */
-static bool is_replaced(const grpc_slice *key, const struct weir__request_headers *headers) {
+/* Whether weir says this itself, so that what the application wrote must not stand beside it. */
+static bool is_replaced(const grpc_slice *key) {
   size_t size = GRPC_SLICE_LENGTH(*key);
   const char *name = (const char *)GRPC_SLICE_START_PTR(*key);
   if (size == sizeof WEIR__HEADER_PREVIOUS_ATTEMPTS - 1) {
@@ -92,8 +91,22 @@ static bool is_replaced(const grpc_slice *key, const struct weir__request_header
   if (size == sizeof WEIR__HEADER_BUDGET - 1) {
     return memcmp(name, WEIR__HEADER_BUDGET, size) == 0;
   }
-  return headers->retry_owner != NULL && size == sizeof WEIR__HEADER_RETRY_OWNER - 1 &&
-         memcmp(name, WEIR__HEADER_RETRY_OWNER, size) == 0;
+  return false;
+}
+
+/* Copies the application's metadata, but for what weir says itself. True: among that was a mark of a
+ * retry owner. */
+static bool copy_metadata(struct weir__merged_metadata *merged, const grpc_metadata *metadata,
+                          size_t n_metadata) {
+  bool marked = false;
+  for (size_t i = 0; i < n_metadata; i++) {
+    if (weir__retry_owner_is_key(&metadata[i].key)) {
+      marked = true;
+    } else if (!is_replaced(&metadata[i].key)) {
+      merged->entries[merged->count++] = metadata[i];
+    }
+  }
+  return marked;
 }
 
 static void add_number(struct weir__merged_metadata *merged, grpc_slice key, uint64_t number) {
@@ -104,18 +117,42 @@ static void add_number(struct weir__merged_metadata *merged, grpc_slice key, uin
       (uint8_t)weir__decimal_write(number, (char *)entry->value.data.inlined.bytes);
 }
 
-static void add_headers(struct weir__merged_metadata *merged,
+static void add_owner(struct weir__merged_metadata *merged, const char *name) {
+  grpc_metadata *entry = &merged->entries[merged->count++];
+  size_t size = strlen(name);
+  entry->key =
+      grpc_slice_from_static_buffer(WEIR__HEADER_RETRY_OWNER, sizeof WEIR__HEADER_RETRY_OWNER - 1);
+  if (size <= GRPC_SLICE_INLINED_SIZE) {
+    entry->value.refcount = NULL;
+    entry->value.data.inlined.length = (uint8_t)size;
+    memcpy(entry->value.data.inlined.bytes, name, size);
+  } else {
+    entry->value = grpc_slice_from_copied_buffer(name, size);
+    merged->owned = entry->value;
+    merged->has_owned = true;
+  }
+}
+
+static void add_trace(struct weir__merged_metadata *merged, const struct weir__trace *trace,
+                      const grpc_metadata *metadata, size_t n_metadata) {
+  for (size_t i = 0; i < trace->n_entries; i++) {
+    if (!weir__trace_is_overridden(&trace->entries[i], metadata, n_metadata)) {
+      grpc_metadata *entry = &merged->entries[merged->count++];
+      entry->key = trace->entries[i].key;
+      entry->value = trace->entries[i].value;
+    }
+  }
+}
+
+static void add_headers(struct weir__merged_metadata *merged, const char *retry_owner,
                         const struct weir__request_headers *headers) {
   if (headers->budget_ns != WEIR_NO_LIMIT_NS) {
     add_number(merged,
                grpc_slice_from_static_buffer(WEIR__HEADER_BUDGET, sizeof WEIR__HEADER_BUDGET - 1),
                (uint64_t)headers->budget_ns / 1000);
   }
-  if (headers->retry_owner != NULL) {
-    grpc_metadata *entry = &merged->entries[merged->count++];
-    entry->key = grpc_slice_from_static_buffer(WEIR__HEADER_RETRY_OWNER,
-                                               sizeof WEIR__HEADER_RETRY_OWNER - 1);
-    entry->value = grpc_slice_from_static_string(headers->retry_owner);
+  if (retry_owner != NULL) {
+    add_owner(merged, retry_owner);
   }
   if (headers->n_previous > 0) {
     add_number(merged,
@@ -129,21 +166,26 @@ enum weir_error weir__merged_metadata_init(struct weir__merged_metadata *merged,
                                            const grpc_metadata *metadata, size_t n_metadata,
                                            const struct weir__request_headers *headers,
                                            const struct weir_allocator *allocator) {
-  merged->count = 0;
-  merged->entries = merged->inline_entries;
-  if (n_metadata > WEIR__INLINE_METADATA - WEIR__N_HEADERS) {
-    merged->entries =
-        weir__zalloc_array(allocator, n_metadata + WEIR__N_HEADERS, sizeof merged->entries[0]);
+  size_t n_own = WEIR__N_HEADERS + (headers->trace != NULL ? headers->trace->n_entries : 0);
+  weir__merged_metadata_init_empty(merged);
+  if (n_metadata > WEIR__INLINE_METADATA - n_own) {
+    merged->entries = weir__zalloc_array(allocator, n_metadata + n_own, sizeof merged->entries[0]);
     if (merged->entries == NULL) {
       return WEIR_ERROR_NO_MEMORY;
     }
   }
-  for (size_t i = 0; i < n_metadata; i++) {
-    if (!is_replaced(&metadata[i].key, headers)) {
-      merged->entries[merged->count++] = metadata[i];
-    }
+  const char *retry_owner =
+      headers->retry_owner != NULL ? headers->retry_owner : headers->outer_retry_owner;
+  char passed_on[WEIR__RETRY_OWNER_BYTES];
+  if (copy_metadata(merged, metadata, n_metadata) &&
+      (headers->yields || headers->retry_owner == NULL)) {
+    (void)weir__retry_owner_find(metadata, n_metadata, passed_on);
+    retry_owner = passed_on;
   }
-  add_headers(merged, headers);
+  add_headers(merged, retry_owner, headers);
+  if (headers->trace != NULL) {
+    add_trace(merged, headers->trace, metadata, n_metadata);
+  }
   return WEIR_OK;
 }
 
@@ -151,6 +193,9 @@ void weir__merged_metadata_fini(struct weir__merged_metadata *merged,
                                 const struct weir_allocator *allocator) {
   if (merged->entries != merged->inline_entries) {
     weir__free(allocator, merged->entries);
+  }
+  if (merged->has_owned) {
+    grpc_slice_unref(merged->owned);
   }
 }
 

@@ -20,6 +20,7 @@
 
 #include "src/call/batch.h"
 #include "src/call/replay_budget.h"
+#include "src/call/trace.h"
 
 /* A message of more slices than these is kept in memory of its own. */
 #define WEIR__REQUEST_INLINE_SLICES 2
@@ -56,9 +57,15 @@ void weir__request_fini(struct weir__request *request, struct weir__replay_budge
 
 /* What weir says to the next hop, beside the application's metadata. */
 struct weir__request_headers {
-  int64_t budget_ns;       /* WEIR_NO_LIMIT_NS = the call has no deadline: not sent */
-  const char *retry_owner; /* NULL = not sent */
-  uint32_t n_previous;     /* grpc-previous-rpc-attempts; 0 = not sent (A6) */
+  int64_t budget_ns; /* WEIR_NO_LIMIT_NS = the call has no deadline: not sent */
+  /* The marker of who owns the retries: this layer's name, unless the application's metadata hold
+   * one and this layer yields to it; then that one; then the request's that is being served. */
+  const char *retry_owner;       /* NULL = this layer does not */
+  const char *outer_retry_owner; /* NULL = it has none */
+  bool yields;
+  const struct weir__trace
+      *trace;          /* the request's that is being served; NULL = none is passed on */
+  uint32_t n_previous; /* grpc-previous-rpc-attempts; 0 = not sent (A6) */
 };
 
 /* Entries that are merged without allocating. */
@@ -69,6 +76,8 @@ struct weir__request_headers {
 struct weir__merged_metadata {
   grpc_metadata *entries; /* `inline_entries`, or allocated */
   size_t count;
+  bool has_owned; /* `owned` is to be let go */
+  grpc_slice owned;
   grpc_metadata inline_entries[WEIR__INLINE_METADATA];
 };
 
@@ -76,9 +85,11 @@ struct weir__merged_metadata {
 static inline void weir__merged_metadata_init_empty(struct weir__merged_metadata *merged) {
   merged->entries = merged->inline_entries; /* which need not be zeroed: it is two kilobytes */
   merged->count = 0;
+  merged->has_owned = false;
 }
 
-/* WEIR_ERROR_NO_MEMORY. The slices are borrowed, static or inlined. */
+/* WEIR_ERROR_NO_MEMORY. The application's slices and a trace's are borrowed, weir's own inlined or
+ * owned: what the core writes it may hold longer than any call, and so than any name of weir's. */
 WEIR_MUST_CHECK enum weir_error
 weir__merged_metadata_init(struct weir__merged_metadata *merged, const grpc_metadata *metadata,
                            size_t n_metadata, const struct weir__request_headers *headers,

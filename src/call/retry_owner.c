@@ -35,9 +35,6 @@ bool weir__retry_owner_find(const grpc_metadata *metadata, size_t n_metadata,
       continue;
     }
     found = true;
-    if (name_out == NULL) {
-      return true;
-    }
     const char *text = (const char *)GRPC_SLICE_START_PTR(metadata[i].value);
     size_t size = GRPC_SLICE_LENGTH(metadata[i].value);
     if (is_name(text, size)) {
@@ -50,4 +47,18 @@ bool weir__retry_owner_find(const grpc_metadata *metadata, size_t n_metadata,
     memcpy(name_out, WEIR__UNKNOWN_RETRY_OWNER, sizeof WEIR__UNKNOWN_RETRY_OWNER);
   }
   return found;
+}
+
+bool weir__retry_owner_is_sent(const grpc_op *send_initial_metadata) {
+  if (send_initial_metadata == NULL) {
+    return false;
+  }
+  const grpc_metadata *metadata = send_initial_metadata->data.send_initial_metadata.metadata;
+  size_t n_metadata = send_initial_metadata->data.send_initial_metadata.count;
+  for (size_t i = 0; i < n_metadata; i++) {
+    if (weir__retry_owner_is_key(&metadata[i].key)) {
+      return true;
+    }
+  }
+  return false;
 }

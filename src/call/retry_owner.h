@@ -18,10 +18,12 @@
 /* Whether `key` is the marker's. */
 bool weir__retry_owner_is_key(const grpc_slice *key);
 
-/* Whether the metadata hold a marker. A marker that can't be a policy's name still marks: whoever
- * sent it wants no retries here. `name_out`, if it is not NULL: the name to pass on, which is the
- * first that is one. */
+/* Whether the metadata hold a marker, and `name_out`: the name to pass on, the first that is one. A
+ * marker that can't be a policy's name still marks: whoever sent it wants no retries here. */
 bool weir__retry_owner_find(const grpc_metadata *metadata, size_t n_metadata,
                             char name_out[WEIR__RETRY_OWNER_BYTES]);
+
+/* Whether an operation, or NULL, sends a marker of the application's. */
+bool weir__retry_owner_is_sent(const grpc_op *send_initial_metadata);
 
 #endif /* WEIR_SRC_CALL_RETRY_OWNER_H */

@@ -6,6 +6,7 @@
 
 #include "src/call/call.h"
 #include "src/call/one_batch.h"
+#include "src/call/retry_owner.h"
 #include "src/call/stream.h"
 #include "src/call/stream_message.h"
 
@@ -107,6 +108,27 @@ static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, v
   return error;
 }
 
+/* Takes what may have to be sent again. False: there is no memory for what is needed at all. */
+static bool keep_request(weir_call *call, const struct weir__batch *batch) {
+  if (call->plan.shape == WEIR_CALL_SHAPE_STREAM) {
+    call->plan.replayable = call->environment->signals_trusted;
+    return weir__stream_open(call);
+  }
+  weir__request_init(&call->request, batch);
+  weir__request_keep(&call->request, call->plan.method->retry_options->replay_bytes,
+                     &call->environment->replay_budget, call->environment->allocator);
+  call->plan.replayable = call->request.kept;
+  return true;
+}
+
+/* An application that hands its request's metadata on, or is a stack of its own, marks the call
+ * itself. */
+static void plan_owner(weir_call *call, const struct weir__batch *batch) {
+  if (weir__retry_owner_is_sent(batch->send_initial_metadata)) {
+    call->plan.outer_owns_retries = true;
+  }
+}
+
 /* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with
  * call->outcome. */
 static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *batch,
@@ -124,17 +146,10 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     call->plan.reason = WEIR_REASON_LIMIT;
     return GRPC_CALL_OK;
   }
-  if (one_batch) {
-    weir__request_init(&call->request, batch);
-    weir__request_keep(&call->request, call->plan.method->retry_options->replay_bytes,
-                       &call->environment->replay_budget, call->environment->allocator);
-    call->plan.replayable = call->request.kept;
-  } else {
-    if (!weir__stream_open(call)) {
-      return GRPC_CALL_ERROR;
-    }
-    call->plan.replayable = call->environment->signals_trusted;
+  if (!keep_request(call, batch)) {
+    return GRPC_CALL_ERROR;
   }
+  plan_owner(call, batch);
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
   call->n_unsettled = call->n_admitted;

@@ -6,6 +6,7 @@
 #include <grpc/byte_buffer.h>
 
 #include "src/call/backoff.h"
+#include "src/call/retry_owner.h"
 #include "src/call/stream_attempt.h"
 
 /* What is to be done once the lock is let go. */
@@ -197,13 +198,20 @@ static bool all_pending_are_passed_locked(const struct weir__stream *stream) {
   return true;
 }
 
+/* What the layers are to know of the call when they are asked about its end. */
+static void tell_plan_locked(struct weir__stream *stream) {
+  struct weir_plan *plan = &stream->call->plan;
+  plan->replayable = !stream->guarded.overflowed;
+  plan->outer_owns_retries = plan->outer_owns_retries || stream->guarded.outer_owns_retries;
+}
+
 /* Once nothing is between the application and the core any more, nothing need be written down. */
 static void pass_straight_locked(struct weir__stream *stream) {
   if (stream->guarded.pumping) {
     return;
   }
   drop_replay_locked(stream);
-  stream->call->plan.replayable = !stream->guarded.overflowed;
+  tell_plan_locked(stream);
   const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
   if (stream->guarded.n_own == 0 && stream->guarded.marks.unclaimed == 0 &&
       !stream->guarded.ended_here && (stream->guarded.marks.asked & headers) != 0 &&
@@ -218,7 +226,7 @@ static void advance_committed_locked(struct weir__stream *stream, struct step *s
   bool ended = stream->guarded.phase == WEIR__STREAM_ENDED;
   if (!ended && !stream->guarded.ending && (stream->guarded.marks.came & status) != 0) {
     stream->guarded.ending = true;
-    stream->call->plan.replayable = !stream->guarded.overflowed;
+    tell_plan_locked(stream);
     step->end = true;
     return;
   }
@@ -236,7 +244,7 @@ static void advance_failed_locked(struct weir__stream *stream, struct step *step
   }
   if (stream->guarded.n_under_way == 0) {
     stream->guarded.phase = WEIR__STREAM_BETWEEN;
-    stream->call->plan.replayable = !stream->guarded.overflowed;
+    tell_plan_locked(stream);
     step->judge = true;
   }
 }
@@ -549,6 +557,8 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
     stream->guarded.n_under_way++;
     stream->guarded.marks.asked |= passed & WEIR__RECEIVES;
   }
+  stream->guarded.outer_owns_retries =
+      stream->guarded.outer_owns_retries || weir__retry_owner_is_sent(batch->send_initial_metadata);
   stream->guarded.pending |= (uint8_t)(1u << batch->slot);
   stream->guarded.marks.unclaimed &= (uint8_t)~claimed;
   stream->guarded.marks.failed &= (uint8_t) ~(batch->op_types & ~claimed);

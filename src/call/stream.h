@@ -60,6 +60,8 @@ struct weir__stream {
     bool broken;     /* the core refused a batch of the engine's; the attempt is being cancelled */
     bool ending;     /* a thread has taken it on itself to end the committed call */
     bool ended_here; /* the core is not asked any more */
+    /* the application's metadata, which came after the first batch, hold an outer layer's marker */
+    bool outer_owns_retries;
 
     uint8_t pending; /* slots of the application's batches that are owed */
     struct weir__stream_marks marks;

@@ -603,6 +603,7 @@ static void attempts_are_numbered_from_the_second_on(void **state) {
 
 static void headers_of_weirs_that_the_application_wrote_are_replaced(void **state) {
   struct fixture *f = *state;
+  f->retry.owner = WEIR_RETRY_OWNER_ALWAYS; /* or the marker would be an outer layer's */
   fixture_open_raw(f);
   scripted_transport_always(&f->transport, 0, answer_unavailable);
   struct unary unary;

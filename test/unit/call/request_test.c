@@ -16,6 +16,7 @@
 
 #include "src/call/headers.h"
 #include "src/call/request.h"
+#include "src/call/retry_owner.h"
 #include "test/support/counting_allocator.h"
 
 #define MAX_SLICES 40
@@ -327,6 +328,96 @@ static void weir_s_words_replace_the_application_s(void **state) {
   weir__merged_metadata_fini(&merged, &f->counting.base);
 }
 
+/* Who is said to own the retries, of all who may. */
+static void one_marker_is_sent_and_only_as_weir_writes_it(void **state) {
+  struct fixture *f = *state;
+  static const char long_name[] = "a-name-of-a-policy-that-no-slice-holds-by-itself.63_bytes_long";
+  static char huge[10 * 1024 + 1];
+  memset(huge, 'x', sizeof huge - 1);
+  static const struct {
+    const char *why;
+    const char *own;
+    const char *outer;   /* of the request being served */
+    const char *by_hand; /* in the application's metadata; twice, the second "second" */
+    bool yields;
+    const char *sent;
+  } rows[] = {
+      {"nobody", NULL, NULL, NULL, true, NULL},
+      {"this layer", "own", NULL, NULL, true, "own"},
+      {"the request's", NULL, "outer", NULL, true, "outer"},
+      {"this layer beside the request's", "own", "outer", NULL, false, "own"},
+      {"the application's", NULL, NULL, "hand", true, "hand"},
+      {"the application's before the request's", NULL, "outer", "hand", true, "hand"},
+      {"the application's before this layer's", "own", NULL, "hand", true, "hand"},
+      {"this layer's, which does not yield", "own", "outer", "hand", false, "own"},
+      {"the application's, where this layer has none to say", NULL, NULL, "hand", false, "hand"},
+      {"of several of the application's, the first name", NULL, NULL, "a b", true, "second"},
+      {"empty", NULL, NULL, "", true, "second"},
+      {"huge", NULL, NULL, huge, true, "second"},
+      {"a long name", NULL, NULL, long_name, true, long_name},
+      {"a long name of its own", long_name, NULL, NULL, true, long_name},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    bool by_hand = rows[i].by_hand != NULL;
+    const grpc_metadata metadata[] = {
+        entry(WEIR__HEADER_RETRY_OWNER, by_hand ? rows[i].by_hand : ""),
+        entry(WEIR__HEADER_RETRY_OWNER, "second")};
+    struct weir__request_headers headers = no_headers;
+    headers.retry_owner = rows[i].own;
+    headers.outer_retry_owner = rows[i].outer;
+    headers.yields = rows[i].yields;
+    struct weir__merged_metadata merged;
+    assert_int_equal(
+        weir__merged_metadata_init(&merged, metadata, by_hand ? 2 : 0, &headers, &f->counting.base),
+        WEIR_OK);
+    if (merged.count != (rows[i].sent != NULL) ||
+        (merged.count == 1 && grpc_slice_str_cmp(merged.entries[0].value, rows[i].sent) != 0)) {
+      fail_msg("%s", rows[i].why);
+    }
+    weir__merged_metadata_fini(&merged, &f->counting.base);
+  }
+}
+
+static void a_marker_that_is_no_name_goes_on_as_one_of_nobody_known(void **state) {
+  struct fixture *f = *state;
+  static const char *const markers[] = {"", "a b", "a\nb", "\xc3\xa9", "a/b"};
+  for (size_t i = 0; i < sizeof markers / sizeof markers[0]; i++) {
+    const grpc_metadata metadata[] = {entry(WEIR__HEADER_RETRY_OWNER, markers[i])};
+    struct weir__merged_metadata merged;
+    assert_int_equal(
+        weir__merged_metadata_init(&merged, metadata, 1, &no_headers, &f->counting.base), WEIR_OK);
+    assert_int_equal(merged.count, 1);
+    assert_int_equal(count_of(&merged, WEIR__HEADER_RETRY_OWNER, "upstream"), 1);
+    weir__merged_metadata_fini(&merged, &f->counting.base);
+  }
+}
+
+/* The core may still be writing what a call has sent when the call, and whatever held the name, is
+ * gone. */
+static void what_weir_says_is_held_by_the_slices_themselves(void **state) {
+  struct fixture *f = *state;
+  static const char *const names[] = {
+      "short", "a-name-of-23-bytes-long", "a-name-of-24-bytes-long.",
+      "a-name-of-a-policy-that-no-slice-holds-by-itself.63_bytes_long"};
+  const struct grpc_slice_refcount *unowned = grpc_slice_from_static_buffer("", 0).refcount;
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    struct weir__request_headers headers = all_headers;
+    char name[WEIR__RETRY_OWNER_BYTES];
+    (void)snprintf(name, sizeof name, "%s", names[i]);
+    headers.retry_owner = name;
+    struct weir__merged_metadata merged;
+    assert_int_equal(weir__merged_metadata_init(&merged, NULL, 0, &headers, &f->counting.base),
+                     WEIR_OK);
+    memset(name, 'x', sizeof name);
+    assert_int_equal(merged.count, WEIR__N_HEADERS);
+    assert_int_equal(count_of(&merged, WEIR__HEADER_RETRY_OWNER, names[i]), 1);
+    for (size_t j = 0; j < merged.count; j++) {
+      assert_ptr_not_equal(merged.entries[j].value.refcount, unowned);
+    }
+    weir__merged_metadata_fini(&merged, &f->counting.base);
+  }
+}
+
 static void budgets_are_said_in_whole_microseconds_rounded_down(void **state) {
   struct fixture *f = *state;
   static const struct {
@@ -396,6 +487,9 @@ int main(void) {
       CLAIM(what_the_call_has_not_is_not_said),
       CLAIM(the_application_s_metadata_keeps_its_order_before_weir_s),
       CLAIM(weir_s_words_replace_the_application_s),
+      CLAIM(one_marker_is_sent_and_only_as_weir_writes_it),
+      CLAIM(a_marker_that_is_no_name_goes_on_as_one_of_nobody_known),
+      CLAIM(what_weir_says_is_held_by_the_slices_themselves),
       CLAIM(budgets_are_said_in_whole_microseconds_rounded_down),
       CLAIM(without_memory_for_much_metadata_it_says_so),
       CLAIM(the_application_s_word_on_waiting_wins),
