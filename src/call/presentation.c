@@ -77,8 +77,9 @@ void weir__call_filter_metadata(const weir_call *call, grpc_metadata_array *arra
       array->metadata[kept++] = array->metadata[i];
     }
   }
-  /* Nobody may look behind the count, but what is not there can't be seen. */
-  memset(array->metadata + kept, 0, (array->count - kept) * sizeof array->metadata[0]);
+  /* Nobody may look behind the count, but what is not there can't be seen: neither what was dropped
+   * nor what the memory held before the core got it. */
+  memset(array->metadata + kept, 0, (array->capacity - kept) * sizeof array->metadata[0]);
   array->count = kept;
 }
 
