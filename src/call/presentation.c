@@ -32,6 +32,11 @@ static struct weir_bytes find_details(const grpc_metadata_array *trailing) {
   return (struct weir_bytes){.data = NULL, .size = 0};
 }
 
+static struct weir_bytes trace_of(const weir_call *call) {
+  return call->inbound != NULL ? weir__inbound_trace(call->inbound)
+                               : (struct weir_bytes){.data = NULL, .size = 0};
+}
+
 /* Tells the log sink what the caller is not told. */
 static void log_failure(const weir_call *call) {
   const struct weir__environment *environment = call->environment;
@@ -57,7 +62,7 @@ static void log_failure(const weir_call *call) {
       .event = WEIR_LOG_CALL_FAILED,
       .at_ns = call->outcome.ended_at_ns,
       .time_unix_ns = weir__wall_clock_now_ns(),
-      .trace = {.data = NULL, .size = 0},
+      .trace = trace_of(call),
       .text = "",
   };
   environment->log->write(environment->log->context, &record);

@@ -62,17 +62,26 @@ static void what_is_too_long_is_refused_once_and_what_is_long_is_not(void **stat
 }
 
 /* Quota by the same code is the peer's and may be retried; that is in the test of statuses. */
-static void a_long_message_passes_whole_where_there_is_no_boundary(void **state) {
+static void a_long_message_passes_as_far_as_the_policy_lets_it(void **state) {
   (void)state;
+  static const struct {
+    const char *policy;
+    size_t size;
+  } rows[] = {
+      {POLICY_PLAIN, 1024},
+      {"{\"translation\":{\"boundary\":false,\"maxMessageBytes\":8192}," NO_BREAKER "}", 7000},
+  };
   const struct odd_script script = ODD_SCRIPT(ODD_LONG_TRAILERS(FAILS "grpc-message m\n", 6999));
   struct odd_peer *peer = odd_peer_answering(&script);
-  weir_channel *channel = channel_to(odd_peer_port(peer), POLICY_PLAIN);
-  struct unary unary;
-  unary_run(&unary, channel, NULL);
-  assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
-  assert_int_equal(GRPC_SLICE_LENGTH(unary.details), 7000);
-  unary_fini(&unary);
-  weir_channel_destroy(channel);
+  for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    weir_channel *channel = channel_to(odd_peer_port(peer), rows[i].policy);
+    struct unary unary;
+    unary_run(&unary, channel, NULL);
+    assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
+    assert_int_equal(GRPC_SLICE_LENGTH(unary.details), rows[i].size);
+    unary_fini(&unary);
+    weir_channel_destroy(channel);
+  }
   odd_peer_release(peer);
 }
 
@@ -201,7 +210,7 @@ static void the_log_has_what_a_boundary_hides(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_too_long_is_refused_once_and_what_is_long_is_not),
-      cmocka_unit_test(a_long_message_passes_whole_where_there_is_no_boundary),
+      cmocka_unit_test(a_long_message_passes_as_far_as_the_policy_lets_it),
       cmocka_unit_test(what_is_too_long_for_one_call_ends_all_on_its_connection),
       cmocka_unit_test(a_long_message_is_a_short_one_at_a_boundary),
       cmocka_unit_test(metadata_that_is_garbled_is_told_as_the_core_tells_it),

@@ -247,6 +247,32 @@ static int64_t wall_now_ns(void) {
   return now.tv_sec * WEIR_SECOND_NS + now.tv_nsec;
 }
 
+static void a_record_names_the_trace_of_the_request_that_is_served(void **state) {
+  static const char traceparent[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+  struct fixture *f = *state;
+  no_retries(f);
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_not_found);
+  grpc_metadata entry;
+  memset(&entry, 0, sizeof entry);
+  entry.key = grpc_slice_from_static_string("traceparent");
+  entry.value = grpc_slice_from_static_string(traceparent);
+  const grpc_metadata_array metadata = {.count = 1, .capacity = 1, .metadata = &entry};
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  weir_inbound *inbound = NULL;
+  options.allocator = &f->allocator.base;
+  assert_int_equal(weir_inbound_new(NULL, &metadata, NULL, &options, &inbound), WEIR_OK);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(f->log.n_records, 1);
+  assert_string_equal(f->log.records[0].trace, traceparent);
+  unary_fini(&unary);
+}
+
 static void a_record_says_when_it_was_by_both_clocks(void **state) {
   struct fixture *f = *state;
   fixture_open(f);
@@ -526,6 +552,7 @@ int main(void) {
       TEST(details_without_a_kept_type_are_dropped),
       TEST(a_method_may_have_a_translation_of_its_own),
       TEST(the_truth_goes_to_the_log_once_under_the_reference),
+      TEST(a_record_names_the_trace_of_the_request_that_is_served),
       TEST(a_record_says_when_it_was_by_both_clocks),
       TEST(a_call_of_many_attempts_is_logged_once),
       TEST(retry_and_breaker_see_the_raw_code),
