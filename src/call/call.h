@@ -113,7 +113,7 @@ struct weir_call {
   grpc_call *parent; /* a reference; NULL = none */
   uint32_t propagation_mask;
   bool clamp_counted; /* the channel's counter knows of plan.deadline_clamped */
-  bool detached; /* from `inbound`, whose deadline does not bind it */
+  bool detached;      /* from `inbound`, whose deadline does not bind it */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
 
