@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -514,6 +515,111 @@ static void a_bond_that_is_none_makes_no_call(void **state) {
   grpc_byte_buffer_destroy(message);
 }
 
+/* --- identifiers of a trace --- */
+
+#define TRACEPARENT "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+static weir_inbound *traced_inbound(struct fixture *f) {
+  grpc_metadata metadata[2];
+  memset(metadata, 0, sizeof metadata);
+  metadata[0].key = grpc_slice_from_static_string("tracestate");
+  metadata[0].value = grpc_slice_from_static_string("vendor=1");
+  metadata[1].key = grpc_slice_from_static_string("traceparent");
+  metadata[1].value = grpc_slice_from_static_string(TRACEPARENT);
+  grpc_metadata_array array = {.count = 2, .capacity = 2, .metadata = metadata};
+  struct weir_inbound_options options = WEIR_INBOUND_OPTIONS_INIT;
+  options.allocator = &f->allocator.base;
+  weir_inbound *inbound = NULL;
+  assert_int_equal(weir_inbound_new(NULL, &array, NULL, &options, &inbound), WEIR_OK);
+  return inbound;
+}
+
+static void assert_traced(const struct sent_attempt *attempt, const char *parent) {
+  assert_string_equal(sent_attempt_value(attempt, "traceparent"), parent);
+  assert_string_equal(sent_attempt_value(attempt, "tracestate"), "vendor=1");
+}
+
+static void a_trace_goes_out_with_every_attempt(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  static const enum weir_inbound_bond bonds[] = {WEIR_INBOUND_ATTACHED, WEIR_INBOUND_DETACHED};
+  for (size_t i = 0; i < 2; i++) {
+    weir_inbound *inbound = traced_inbound(f);
+    struct unary unary;
+    unary_init_with(f, &unary,
+                    &(struct unary_options){.inbound = inbound, .inbound_bond = bonds[i]});
+    weir_inbound_release(inbound);
+    unary_add_metadata(f, &unary, "x-mine", "1");
+    unary_start(f, &unary);
+    run_until_idle(f);
+    unary_fini(&unary);
+    assert_int_equal(f->transport.n_sent, 4 * (i + 1));
+  }
+  for (size_t nth = 1; nth <= 8; nth++) {
+    assert_traced(sent(f, nth), TRACEPARENT);
+    assert_string_equal(sent_attempt_value(sent(f, nth), "x-mine"), "1");
+  }
+}
+
+static void a_trace_goes_out_with_a_stream(void **state) {
+  struct fixture *f = *state;
+  open_retrying(f, GRPC_STATUS_UNAVAILABLE, 2);
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  weir_inbound *inbound = traced_inbound(f);
+  struct weir_inbound_scope scope;
+  weir_inbound_enter(inbound, &scope);
+  weir_inbound_release(inbound);
+  struct batched_call *call = batches_new(f);
+  weir_inbound_leave(&scope);
+  (void)batched_call_start(call, OPS(SEND_ALL));
+  (void)batched_call_start(call, OPS(RECV_ALL));
+  drain(f);
+  batched_call_release(call);
+  assert_int_equal(f->transport.n_sent, 2);
+  assert_traced(sent(f, 1), TRACEPARENT);
+  assert_traced(sent(f, 2), TRACEPARENT);
+}
+
+static void an_identifier_of_the_applications_stands(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *inbound = traced_inbound(f);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_add_metadata(f, &unary, "traceparent", "a span of its own");
+  unary_start(f, &unary);
+  run_until_idle(f);
+  unary_fini(&unary);
+  assert_traced(sent(f, 1), "a span of its own"); /* and there is one */
+}
+
+/* Around the number of entries that are merged without memory. */
+static void any_amount_of_metadata_is_merged_with_a_trace(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *inbound = traced_inbound(f);
+  static const char *const keys[] = {"k0", "k1", "k2", "k3", "k4", "k5", "k6", "k7", "k8",
+                                     "k9", "ka", "kb", "kc", "kd", "ke", "kf", "kg", "kh",
+                                     "ki", "kj", "kk", "kl", "km", "kn", "ko", "kp"};
+  for (size_t n = 16; n <= sizeof keys / sizeof keys[0]; n++) {
+    struct unary unary;
+    unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+    for (size_t i = 0; i < n; i++) {
+      unary_add_metadata(f, &unary, keys[i], keys[i]);
+    }
+    unary_start(f, &unary);
+    run_until_idle(f);
+    unary_fini(&unary);
+    assert_traced(sent(f, f->transport.n_sent), TRACEPARENT);
+    assert_string_equal(sent_attempt_value(sent(f, f->transport.n_sent), keys[n - 1]), keys[n - 1]);
+  }
+  weir_inbound_release(inbound);
+}
+
 /* --- counters --- */
 
 static void a_channel_that_has_made_no_calls_has_counted_none(void **state) {
@@ -568,6 +674,10 @@ int main(void) {
       TEST(a_detached_calls_failure_is_told_as_in_a_service),
       TEST(detached_calls_are_counted_and_others_are_not),
       TEST(a_bond_that_is_none_makes_no_call),
+      TEST(a_trace_goes_out_with_every_attempt),
+      TEST(a_trace_goes_out_with_a_stream),
+      TEST(an_identifier_of_the_applications_stands),
+      TEST(any_amount_of_metadata_is_merged_with_a_trace),
       TEST(a_channel_that_has_made_no_calls_has_counted_none),
       TEST(an_older_program_gets_the_counters_that_it_knows),
   };
