@@ -229,7 +229,7 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
   };
   if (inbound != NULL) {
     headers.outer_retry_owner = inbound->has_retry_owner ? inbound->retry_owner : NULL;
-    headers.trace = &inbound->trace;
+    headers.trace = call->environment->passes_trace ? &inbound->trace : NULL;
   }
   return headers;
 }

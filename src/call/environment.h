@@ -41,6 +41,7 @@ struct weir__environment {
   weir_policy *policy;
   struct weir__stack stack;
   bool signals_trusted; /* see wire_signals.h */
+  bool passes_trace;    /* the policy's passTrace */
   struct weir__replay_budget replay_budget;
   struct weir__call_counters counters;
   _Atomic(struct weir__registered_method *) registered; /* a list that only grows */

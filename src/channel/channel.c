@@ -125,6 +125,7 @@ static struct weir__environment *environment_new(const char *target,
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
   if (environment->policy != NULL) {
+    environment->passes_trace = weir__policy_passes_trace(environment->policy);
     /* of the channel, and so the same for any method */
     environment->replay_budget.max_bytes =
         weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;

@@ -596,6 +596,22 @@ static void an_identifier_of_the_applications_stands(void **state) {
   assert_traced(sent(f, 1), "a span of its own"); /* and there is one */
 }
 
+static void a_policy_may_keep_a_trace_to_this_service(void **state) {
+  struct fixture *f = *state;
+  f->policy_options.pass_trace = false;
+  fixture_open_raw(f);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  weir_inbound *inbound = traced_inbound(f);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.inbound = inbound});
+  weir_inbound_release(inbound);
+  unary_start(f, &unary);
+  run_until_idle(f);
+  unary_fini(&unary);
+  assert_null(sent_attempt_value(sent(f, 1), "traceparent"));
+  assert_null(sent_attempt_value(sent(f, 1), "tracestate"));
+}
+
 /* Around the number of entries that are merged without memory. */
 static void any_amount_of_metadata_is_merged_with_a_trace(void **state) {
   struct fixture *f = *state;
@@ -677,6 +693,7 @@ int main(void) {
       TEST(a_trace_goes_out_with_every_attempt),
       TEST(a_trace_goes_out_with_a_stream),
       TEST(an_identifier_of_the_applications_stands),
+      TEST(a_policy_may_keep_a_trace_to_this_service),
       TEST(any_amount_of_metadata_is_merged_with_a_trace),
       TEST(a_channel_that_has_made_no_calls_has_counted_none),
       TEST(an_older_program_gets_the_counters_that_it_knows),
