@@ -24,16 +24,29 @@
   { .code = GRPC_STATUS_UNAVAILABLE, .text = "not now" }
 #define WORKS \
   { .code = GRPC_STATUS_OK }
-#define SILENT \
-  { .delay_ns = SECONDS(60) }
 
 /* --- a service in the middle --- */
 
 #define MAX_NOTES 8
 #define MAX_TEXT 128
 
-/* A client, a service in the middle, and the last one. What the middle does with a request is the
- * test's. */
+struct chain;
+
+/* What the middle does with a request. */
+typedef void serve_fn(struct chain *chain, const struct weir__test_served *served,
+                      struct weir__test_reply *reply);
+
+struct chain_setup {
+  serve_fn *serve;
+  const char *root_policy;   /* NULL = plain */
+  const char *middle_policy; /* NULL = plain */
+  const char *other_policy;  /* of to_last_too; NULL = plain */
+  const struct script *last; /* what the last one answers; NULL = `listen` does */
+  weir__test_handler_fn *listen;
+  void *listener;
+};
+
+/* A client, a service in the middle, and the last one. */
 struct chain {
   weir__test_server *last;
   weir_channel *to_last;
@@ -41,8 +54,7 @@ struct chain {
   weir__test_server *middle;
   grpc_channel *bare;      /* to the middle, without weir */
   weir_channel *to_middle; /* with it */
-  void (*serve)(struct chain *chain, const struct weir__test_served *served,
-                struct weir__test_reply *reply);
+  const struct chain_setup *setup;
 
   pthread_mutex_t mutex;
   pthread_cond_t changed;
@@ -59,24 +71,20 @@ struct chain {
 static void serve_middle(void *context, const struct weir__test_served *served,
                          struct weir__test_reply *reply) {
   struct chain *chain = context;
-  chain->serve(chain, served, reply);
+  chain->setup->serve(chain, served, reply);
 }
 
-struct chain_setup {
-  const char *root_policy;   /* NULL = plain */
-  const char *middle_policy; /* NULL = plain */
-  const char *other_policy;  /* of to_last_too; NULL = plain */
-};
-
-static void chain_open(struct chain *chain, const struct script *script,
-                       const struct chain_setup *setup) {
+static void chain_open(struct chain *chain, const struct chain_setup *setup) {
   const char *root = setup->root_policy != NULL ? setup->root_policy : POLICY_PLAIN;
   const char *middle = setup->middle_policy != NULL ? setup->middle_policy : POLICY_PLAIN;
   const char *other = setup->other_policy != NULL ? setup->other_policy : POLICY_PLAIN;
   memset(chain, 0, sizeof *chain);
   (void)pthread_mutex_init(&chain->mutex, NULL);
   (void)pthread_cond_init(&chain->changed, NULL);
-  chain->last = weir__test_server_new(answer_by_script, (void *)(uintptr_t)script, 0);
+  chain->setup = setup;
+  chain->last = setup->last != NULL
+                    ? weir__test_server_new(answer_by_script, (void *)(uintptr_t)setup->last, 0)
+                    : weir__test_server_new(setup->listen, setup->listener, 0);
   chain->to_last = channel_to(weir__test_server_port(chain->last), middle);
   chain->to_last_too = channel_to(weir__test_server_port(chain->last), other);
   chain->middle = weir__test_server_new(serve_middle, chain, 0);
@@ -191,8 +199,9 @@ static void code_that_knows_of_no_request_calls_for_the_ambient_one(void **state
   (void)state;
   const struct script script = SCRIPT(WORKS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){.root_policy = POLICY_RETRY});
-  chain.serve = serve_in_scope;
+  const struct chain_setup setup = {
+      .serve = serve_in_scope, .root_policy = POLICY_RETRY, .last = &script};
+  chain_open(&chain, &setup);
   struct unary unary;
   unary_run(&unary, chain.to_middle, &(struct unary_setup){.timeout_ns = SECONDS(5)});
   assert_int_equal(unary.code, GRPC_STATUS_OK);
@@ -232,8 +241,8 @@ static void threads_have_an_ambient_request_each(void **state) {
   (void)state;
   const struct script script = SCRIPT(WORKS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){NULL, NULL, NULL});
-  chain.serve = serve_own_in_scope;
+  const struct chain_setup setup = {.serve = serve_own_in_scope, .last = &script};
+  chain_open(&chain, &setup);
   weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
   struct unary unaries[N_AT_ONCE];
   static const char *const owners[N_AT_ONCE] = {"a", "b", "c", "d", "e", "f", "g", "h",
@@ -309,8 +318,9 @@ static void a_request_can_be_handed_over_to_another_thread(void **state) {
   (void)state;
   const struct script script = SCRIPT(WORKS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){.root_policy = POLICY_RETRY});
-  chain.serve = serve_by_another_thread;
+  const struct chain_setup setup = {
+      .serve = serve_by_another_thread, .root_policy = POLICY_RETRY, .last = &script};
+  chain_open(&chain, &setup);
   struct unary unary;
   unary_run(&unary, chain.to_middle, &(struct unary_setup){.timeout_ns = SECONDS(5)});
   assert_int_equal(unary.code, GRPC_STATUS_OK);
@@ -338,8 +348,8 @@ static void work_that_outlives_its_request_is_detached_or_cancelled(void **state
   (void)state;
   const struct script script = SCRIPT(WORKS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){NULL, NULL, NULL});
-  chain.serve = serve_and_leave_the_rest;
+  const struct chain_setup setup = {.serve = serve_and_leave_the_rest, .last = &script};
+  chain_open(&chain, &setup);
   struct unary unary;
   unary_run(&unary, chain.to_middle, NULL);
   assert_int_equal(unary.code, GRPC_STATUS_OK);
@@ -397,11 +407,12 @@ static void calls_for_a_request_that_is_over_reach_nobody(void **state) {
   (void)state;
   const struct script script = SCRIPT(WORKS);
   struct chain chain;
-  chain_open(&chain, &script,
-             &(struct chain_setup){
-                 .middle_policy = "{" NO_BOUNDARY ",\"breaker\":{\"minRequests\":1}," METHODS(
-                     RETRY("3", "0.005s", "\"CANCELLED\",\"UNAVAILABLE\"")) "}"});
-  chain.serve = serve_too_late;
+  const struct chain_setup setup = {
+      .serve = serve_too_late,
+      .middle_policy = "{" NO_BOUNDARY ",\"breaker\":{\"minRequests\":1}," METHODS(
+          RETRY("3", "0.005s", "\"CANCELLED\",\"UNAVAILABLE\"")) "}",
+      .last = &script};
+  chain_open(&chain, &setup);
   weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
   struct unary unary;
   unary_start(&unary, chain.to_middle, queue, NULL);
@@ -445,8 +456,9 @@ static void a_caller_without_weir_marks_its_retries_only(void **state) {
   (void)state;
   const struct script script = SCRIPT(FAILS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){.middle_policy = POLICY_RETRY});
-  chain.serve = serve_with_inbound;
+  const struct chain_setup setup = {
+      .serve = serve_with_inbound, .middle_policy = POLICY_RETRY, .last = &script};
+  chain_open(&chain, &setup);
   assert_int_equal(ask_bare(&chain, NULL, 0), GRPC_STATUS_UNAVAILABLE);
   assert_int_equal(weir__test_server_n_calls(chain.last), 3);
   assert_owner(&chain, 0, "weir"); /* the middle's policy has the default name */
@@ -472,8 +484,9 @@ static void a_forged_marker_switches_retries_off_and_no_more(void **state) {
               {"{\"a\":1}", "upstream"}, {huge, "upstream"},         {"somebody", "somebody"}};
   const struct script script = SCRIPT(FAILS);
   struct chain chain;
-  chain_open(&chain, &script, &(struct chain_setup){.middle_policy = POLICY_RETRY});
-  chain.serve = serve_with_inbound;
+  const struct chain_setup setup = {
+      .serve = serve_with_inbound, .middle_policy = POLICY_RETRY, .last = &script};
+  chain_open(&chain, &setup);
   for (size_t i = 0; i < COUNT_OF(rows); i++) {
     assert_int_equal(ask_bare_with(&chain, "weir-retry-owner", rows[i].marker),
                      GRPC_STATUS_UNAVAILABLE);
@@ -503,11 +516,12 @@ static void stacks_of_one_process_do_not_multiply(void **state) {
   (void)state;
   const struct script script = SCRIPT(FAILS);
   struct chain chain;
-  chain_open(&chain, &script,
-             &(struct chain_setup){.root_policy = POLICY_RETRY,
-                                   .middle_policy = POLICY_RETRY,
-                                   .other_policy = POLICY_OTHER});
-  chain.serve = serve_by_two_stacks;
+  const struct chain_setup setup = {.serve = serve_by_two_stacks,
+                                    .root_policy = POLICY_RETRY,
+                                    .middle_policy = POLICY_RETRY,
+                                    .other_policy = POLICY_OTHER,
+                                    .last = &script};
+  chain_open(&chain, &setup);
   struct unary unary;
   unary_run(&unary, chain.to_middle, NULL);
   assert_int_equal(unary.report.n_attempts, 3);
@@ -553,9 +567,11 @@ static void a_marker_that_is_passed_on_by_hand_is_heeded(void **state) {
   (void)state;
   const struct script script = SCRIPT(FAILS);
   struct chain chain;
-  chain_open(&chain, &script,
-             &(struct chain_setup){.root_policy = POLICY_RETRY, .middle_policy = POLICY_OTHER});
-  chain.serve = serve_by_hand;
+  const struct chain_setup setup = {.serve = serve_by_hand,
+                                    .root_policy = POLICY_RETRY,
+                                    .middle_policy = POLICY_OTHER,
+                                    .last = &script};
+  chain_open(&chain, &setup);
   struct unary unary;
   unary_run(&unary, chain.to_middle, NULL);
   assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
@@ -590,16 +606,13 @@ static void hear(void *context, const struct weir__test_served *served,
 
 static void a_trace_is_passed_on_to_the_next_service(void **state) {
   (void)state;
-  const struct script unused = SCRIPT(WORKS);
   struct heard heard;
   memset(&heard, 0, sizeof heard);
   (void)pthread_mutex_init(&heard.mutex, NULL);
   struct chain chain;
-  chain_open(&chain, &unused, &(struct chain_setup){NULL, NULL, NULL});
-  chain.serve = serve_with_inbound;
-  weir__test_server *listener = weir__test_server_new(hear, &heard, 0);
-  weir_channel_destroy(chain.to_last);
-  chain.to_last = channel_to(weir__test_server_port(listener), POLICY_PLAIN);
+  const struct chain_setup setup = {
+      .serve = serve_with_inbound, .listen = hear, .listener = &heard};
+  chain_open(&chain, &setup);
   grpc_metadata metadata[] = {weir__metadata_from_text("traceparent", TRACEPARENT),
                               weir__metadata_from_text("tracestate", "vendor=1"),
                               weir__metadata_from_text("x-request-id", "17")};
@@ -614,7 +627,6 @@ static void a_trace_is_passed_on_to_the_next_service(void **state) {
     grpc_slice_unref(metadata[i].value);
   }
   chain_close(&chain);
-  weir__test_server_release(listener);
   (void)pthread_mutex_destroy(&heard.mutex);
 }
 
