@@ -52,11 +52,11 @@ struct weir_log_record {
   const char *text;        /* of an event that is no failed call; "" otherwise */
 };
 
-/* A receiver of records, borrowed until the last channel made with it is gone. It runs in the
- * thread that ends a call, without a lock of weir's: one that drains the queue, mostly, but also
- * one that starts a batch which is refused, cancels a call that waits for a retry, gives its last
- * share back, or shuts the queue down. It must not block, nor take a lock that is held around
- * those. */
+/* A receiver of records, borrowed until the last channel made with it is gone, and the last of its
+ * calls; weir/json_log.h has one that writes lines. It runs in the thread that ends a call, without
+ * a lock of weir's: one that drains the queue, mostly, but also one that starts a batch which is
+ * refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue
+ * down. It must not block, nor take a lock that is held around those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */
   void (*write)(void *context, const struct weir_log_record *record);

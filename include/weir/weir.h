@@ -13,6 +13,7 @@
 #include <weir/export.h>
 #include <weir/inbound.h>
 #include <weir/interceptor.h>
+#include <weir/json_log.h>
 #include <weir/log.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>

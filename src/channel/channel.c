@@ -115,7 +115,7 @@ static struct weir__environment *environment_new(const char *target,
   atomic_init(&environment->n_refs, 1);
   environment->allocator = allocator;
   environment->random = weir__random_or_default(options->random);
-  environment->log = options->log != NULL ? options->log : weir__json_log_sink();
+  environment->log = options->log != NULL ? options->log : weir__json_log_default_sink();
   environment->signals_trusted = weir__wire_signals_trusted();
   atomic_init(&environment->replay_budget.n_bytes, 0);
   atomic_init(&environment->replay_budget.n_overflows, 0);

@@ -1,308 +1,375 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <jansson.h>
 #include <cmocka.h>
 
-#include "src/log/json_log.h"
+#include <weir/json_log.h>
 
-static struct weir_log_record plain_record(void) {
+#include "src/log/json_line.h"
+#include "src/log/json_log.h"
+#include "test/support/counting_allocator.h"
+
+#define SECOND_NS INT64_C(1000000000)
+#define MS_NS INT64_C(1000000)
+
+static struct weir_log_record record_of(enum weir_reason reason, int64_t at_ns) {
   return (struct weir_log_record){
       .reference = "0123456789ab",
       .path = {"/shop.Cart/Pay", 14},
       .target = "dns:///cart",
       .peer = {"ipv4:10.0.0.7:443", 17},
-      .raw_code = GRPC_STATUS_INVALID_ARGUMENT,
-      .code = GRPC_STATUS_INTERNAL,
-      .origin = WEIR_ORIGIN_PEER,
-      .blames = WEIR_BLAME_CLIENT,
-      .reason = WEIR_REASON_NOT_RETRYABLE,
-      .n_attempts = 3,
-      .duration_ns = 1234567,
-      .message = {"no such row", 11},
-      .details = {"\x08\x03", 2},
-      .error_string = {"UNKNOWN:{...}", 13},
+      .raw_code = GRPC_STATUS_UNAVAILABLE,
+      .code = GRPC_STATUS_UNAVAILABLE,
+      .reason = reason,
+      .n_attempts = 1,
+      .message = {"no", 2},
+      .event = WEIR_LOG_CALL_FAILED,
+      .at_ns = at_ns,
+      .time_unix_ns = at_ns,
+      .text = "",
   };
 }
 
-/* Formats, checks that it is one terminated line, and parses it. */
-static json_t *parsed(const struct weir_log_record *record) {
-  char line[WEIR__JSON_LOG_LINE_BYTES];
-  memset(line, 'x', sizeof line);
-  size_t size = weir__json_log_format(record, line);
-  assert_true(size < sizeof line);
-  assert_int_equal(strlen(line), size);
-  assert_ptr_equal(strchr(line, '\n'), &line[size - 1]);
-  json_error_t error;
-  json_t *json = json_loadb(line, size, JSON_REJECT_DUPLICATES, &error);
-  if (json == NULL) {
-    fail_msg("%s at %d in %s", error.text, error.column, line);
-  }
-  return json;
-}
+/* --- a log on a pipe, that never blocks the test --- */
 
-static void assert_text(const json_t *json, const char *key, const char *expected) {
-  const char *text = json_string_value(json_object_get(json, key));
-  if (text == NULL || strcmp(text, expected) != 0) {
-    fail_msg("%s: %s, not %s", key, text != NULL ? text : "(none)", expected);
-  }
-}
-
-static void a_record_is_one_json_object(void **state) {
-  (void)state;
-  struct weir_log_record record = plain_record();
-  json_t *json = parsed(&record);
-
-  assert_text(json, "weir", "call_failed");
-  assert_text(json, "ref", "0123456789ab");
-  assert_text(json, "code", "INTERNAL");
-  assert_text(json, "raw_code", "INVALID_ARGUMENT");
-  assert_text(json, "origin", weir_origin_name(WEIR_ORIGIN_PEER));
-  assert_text(json, "blames", weir_blame_name(WEIR_BLAME_CLIENT));
-  assert_text(json, "reason", weir_reason_name(WEIR_REASON_NOT_RETRYABLE));
-  assert_text(json, "path", "/shop.Cart/Pay");
-  assert_text(json, "target", "dns:///cart");
-  assert_text(json, "peer", "ipv4:10.0.0.7:443");
-  assert_text(json, "message", "no such row");
-  assert_text(json, "error", "UNKNOWN:{...}");
-  assert_int_equal(json_integer_value(json_object_get(json, "attempts")), 3);
-  assert_int_equal(json_integer_value(json_object_get(json, "duration_us")), 1234);
-  assert_int_equal(json_integer_value(json_object_get(json, "details_bytes")), 2);
-  json_decref(json);
-}
-
-static void texts_come_back_as_they_were_or_replaced(void **state) {
-  (void)state;
-#define BYTES(text) \
-  { text, sizeof text - 1 }
-#define BAD "\xef\xbf\xbd" /* U+FFFD */
-  static const struct {
-    const char *why;
-    struct weir_bytes message;
-    struct weir_bytes expected;
-  } rows[] = {
-      {"nothing", {NULL, 0}, BYTES("")},
-      {"quotes", BYTES("a \"b\" c"), BYTES("a \"b\" c")},
-      {"backslashes", BYTES("\\n \\ \\\\"), BYTES("\\n \\ \\\\")},
-      {"the end of the object", BYTES("\"}"), BYTES("\"}")},
-      {"line ends", BYTES("a\nb\r\nc"), BYTES("a\nb\r\nc")},
-      {"controls", BYTES("\x01\x08\t\x0b\x0c\x1b\x1f\x7f"),
-       BYTES("\x01\x08\t\x0b\x0c\x1b\x1f\x7f")},
-      {"a NUL", BYTES("a\0b"), BYTES("a\0b")},
-      {"two bytes", BYTES("\xc2\x80 \xdf\xbf"), BYTES("\xc2\x80 \xdf\xbf")},
-      {"three bytes", BYTES("\xe0\xa0\x80 \xe2\x82\xac \xef\xbf\xbf"),
-       BYTES("\xe0\xa0\x80 \xe2\x82\xac \xef\xbf\xbf")},
-      {"four bytes", BYTES("\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf"),
-       BYTES("\xf0\x90\x80\x80 \xf4\x8f\xbf\xbf")},
-      {"a lone continuation", BYTES("a\x80z"), BYTES("a" BAD "z")},
-      {"Latin-1", BYTES("caf\xe9 ole"), BYTES("caf" BAD " ole")},
-      {"overlong of two", BYTES("\xc0\xaf\xc1\xbf"), BYTES(BAD BAD BAD BAD)},
-      {"overlong of three", BYTES("\xe0\x9f\xbf"), BYTES(BAD BAD BAD)},
-      {"overlong of four", BYTES("\xf0\x8f\xbf\xbf"), BYTES(BAD BAD BAD BAD)},
-      {"a surrogate", BYTES("\xed\xa0\x80"), BYTES(BAD BAD BAD)},
-      {"beyond Unicode", BYTES("\xf4\x90\x80\x80"), BYTES(BAD BAD BAD BAD)},
-      {"bytes that never are", BYTES("\xf5\xfe\xff"), BYTES(BAD BAD BAD)},
-      {"two bytes, cut off", BYTES("a\xc3"), BYTES("a" BAD)},
-      {"three bytes, cut off", BYTES("a\xe2\x82"), BYTES("a" BAD BAD)},
-      {"four bytes, cut off", BYTES("a\xf0\x9f\x98"), BYTES("a" BAD BAD BAD)},
-      {"broken by a quote", BYTES("\xe2\"\x82"), BYTES(BAD "\"" BAD)},
-      {"a line separator of JavaScript", BYTES("a\xe2\x80\xa8z"), BYTES("a\xe2\x80\xa8z")},
-  };
-#undef BAD
-#undef BYTES
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    struct weir_log_record record = plain_record();
-    record.message = rows[i].message;
-    char line[WEIR__JSON_LOG_LINE_BYTES];
-    size_t size = weir__json_log_format(&record, line);
-    json_t *json = json_loadb(line, size, JSON_ALLOW_NUL, NULL);
-    const json_t *message = json_object_get(json, "message");
-    if (!json_is_string(message) || json_string_length(message) != rows[i].expected.size ||
-        memcmp(json_string_value(message), rows[i].expected.data, rows[i].expected.size) != 0) {
-      fail_msg("%s: %s", rows[i].why, line);
-    }
-    assert_int_equal(strlen(line), size);
-    assert_ptr_equal(strchr(line, '\n'), &line[size - 1]);
-    json_decref(json);
-  }
-}
-
-static void each_text_is_escaped(void **state) {
-  (void)state;
-  static const char evil[] = "\"\\\n\x01\xff";
-  struct weir_log_record record = plain_record();
-  record.reference = evil;
-  record.target = evil;
-  record.path = record.peer = record.message = record.error_string =
-      (struct weir_bytes){evil, sizeof evil - 1};
-  json_t *json = parsed(&record);
-
-  static const char *const keys[] = {"ref", "target", "path", "peer", "message", "error"};
-  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-    assert_text(json, keys[i], "\"\\\n\x01\xef\xbf\xbd");
-  }
-  json_decref(json);
-}
-
-static void every_long_text_is_cut_and_the_others_stay(void **state) {
-  (void)state;
-  static const struct {
-    const char *why;
-    const char *unit;
-  } rows[] = {
-      {"plain", "x"},
-      {"of two bytes", "\xc3\xa9"},
-      {"of three bytes", "\xe2\x82\xac"},
-      {"of four bytes", "\xf0\x9f\x98\x80"},
-      {"escaped", "\""},
-      {"escaped by six", "\x01"},
-      {"none", "\xff"},
-      {"mixed", "a\xf0\x9f\x98\x80\x01\""},
-  };
-  const size_t size = (size_t)1 << 20;
-  char *text = malloc(size + 1);
-  text[size] = '\0';
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    size_t unit_size = strlen(rows[i].unit);
-    for (size_t shift = 0; shift < 5; shift++) {
-      memset(text, 'a', shift);
-      for (size_t j = shift; j < size; j++) {
-        text[j] = rows[i].unit[(j - shift) % unit_size];
-      }
-      struct weir_log_record record = plain_record();
-      record.path = record.peer = record.message = record.error_string =
-          (struct weir_bytes){text, size};
-      record.target = text;
-      json_t *json = parsed(&record);
-      static const char *const keys[] = {"path", "target", "peer", "message", "error"};
-      for (size_t j = 0; j < sizeof keys / sizeof keys[0]; j++) {
-        const char *cut = json_string_value(json_object_get(json, keys[j]));
-        if (cut == NULL || strlen(cut) < 80 || strcmp(cut + strlen(cut) - 3, "\xe2\x80\xa6") != 0 ||
-            (unit_size == 1 && (unsigned char)rows[i].unit[0] < 0x80 &&
-             strstr(cut, "\xef\xbf\xbd"))) {
-          fail_msg("%s, %s: %s", rows[i].why, keys[j], cut != NULL ? cut : "(none)");
-        }
-      }
-      assert_text(json, "ref", "0123456789ab");
-      assert_int_equal(json_integer_value(json_object_get(json, "details_bytes")), 2);
-      json_decref(json);
-    }
-  }
-  free(text);
-}
-
-static void a_text_of_exactly_what_fits_is_not_cut(void **state) {
-  (void)state;
-  char text[1024];
-  memset(text, 'x', sizeof text);
-  bool was_cut = false;
-  for (size_t size = 1; size < sizeof text; size++) {
-    struct weir_log_record record = plain_record();
-    record.message = (struct weir_bytes){text, size};
-    json_t *json = parsed(&record);
-    const char *message = json_string_value(json_object_get(json, "message"));
-    bool cut = strstr(message, "\xe2\x80\xa6") != NULL;
-    assert_true(cut || strlen(message) == size);
-    assert_true(cut || !was_cut);
-    was_cut = cut;
-    json_decref(json);
-  }
-  assert_true(was_cut);
-}
-
-static void numbers_of_any_size_are_written(void **state) {
-  (void)state;
-  struct weir_log_record record = plain_record();
-  record.n_attempts = UINT32_MAX;
-  record.duration_ns = INT64_MAX;
-  record.details.size = SIZE_MAX;
-  record.raw_code = (grpc_status_code)12345;
-  record.code = (grpc_status_code)-1;
-  char line[WEIR__JSON_LOG_LINE_BYTES];
-  size_t size = weir__json_log_format(&record, line);
-
-  assert_non_null(strstr(line, "\"attempts\":4294967295,\"duration_us\":9223372036854775,"));
-  assert_non_null(strstr(line, "\"details_bytes\":18446744073709551615,"));
-  json_t *json = json_loadb(line, size, JSON_DECODE_INT_AS_REAL, NULL);
-  assert_non_null(json);
-  json_decref(json);
-
-  record.duration_ns = -1;
-  record.details.size = 0;
-  json = parsed(&record);
-  assert_int_equal(json_integer_value(json_object_get(json, "duration_us")), 0);
-  json_decref(json);
-}
-
-static uint64_t random_next(uint64_t *seed) {
-  *seed ^= *seed << 13;
-  *seed ^= *seed >> 7;
-  *seed ^= *seed << 17;
-  return *seed;
-}
-
-static void any_bytes_make_one_valid_line(void **state) {
-  (void)state;
-  uint64_t seed = 99;
-  for (int i = 0; i < 3000; i++) {
-    char text[900];
-    size_t size = random_next(&seed) % sizeof text;
-    for (size_t j = 0; j < size; j++) {
-      text[j] = (char)random_next(&seed);
-    }
-    struct weir_log_record record = plain_record();
-    record.path = record.message = record.error_string = (struct weir_bytes){text, size};
-    record.peer = (struct weir_bytes){text, size / 2};
-    char line[WEIR__JSON_LOG_LINE_BYTES];
-    size_t line_size = weir__json_log_format(&record, line);
-    json_t *json = json_loadb(line, line_size, JSON_ALLOW_NUL, NULL);
-    assert_non_null(json);
-    assert_ptr_equal(strchr(line, '\n'), &line[line_size - 1]);
-    json_decref(json);
-  }
-}
-
-static void the_sink_writes_the_line_to_standard_error_at_once(void **state) {
-  (void)state;
+struct fixture {
+  struct counting_allocator allocator;
+  weir_json_log *log;
   int ends[2];
-  char line[WEIR__JSON_LOG_LINE_BYTES];
-  char written[2 * WEIR__JSON_LOG_LINE_BYTES];
-  struct weir_log_record record = plain_record();
-  const struct weir_log_sink *sink = weir__json_log_sink();
-  assert_int_equal(pipe(ends), 0);
+};
+
+static int setup(void **state) {
+  static struct fixture fixture;
+  struct weir_json_log_options options = WEIR_JSON_LOG_OPTIONS_INIT;
+  counting_allocator_init(&fixture.allocator);
+  assert_int_equal(pipe(fixture.ends), 0);
+  assert_int_equal(fcntl(fixture.ends[0], F_SETFL, O_NONBLOCK), 0);
+  options.fd = fixture.ends[1];
+  options.allocator = &fixture.allocator.base;
+  assert_int_equal(weir_json_log_new(&options, &fixture.log), WEIR_OK);
+  *state = &fixture;
+  return 0;
+}
+
+static int teardown(void **state) {
+  struct fixture *f = *state;
+  weir_json_log_release(f->log);
+  (void)close(f->ends[0]);
+  (void)close(f->ends[1]);
+  assert_int_equal(f->allocator.n_outstanding, 0);
+  return 0;
+}
+
+static void log_lines(const struct fixture *f, int n, enum weir_reason reason, int64_t at_ns) {
+  const struct weir_log_sink *sink = weir_json_log_sink(f->log);
+  struct weir_log_record record = record_of(reason, at_ns);
+  for (int i = 0; i < n; i++) {
+    sink->write(sink->context, &record);
+  }
+}
+
+/* What the lines in the pipe say: how many, and how many were left out by their words. */
+struct told {
+  int n_lines;
+  int64_t n_left_out;
+  int64_t last_left_out;
+};
+
+static struct told read_lines(const struct fixture *f) {
+  static char bytes[1 << 20];
+  struct told told = {.n_lines = 0};
+  size_t size = 0;
+  ssize_t n = 0;
+  while ((n = read(f->ends[0], bytes + size, sizeof bytes - 1 - size)) > 0) {
+    size += (size_t)n;
+  }
+  bytes[size] = '\0';
+  for (char *line = bytes; *line != '\0';) {
+    char *end = strchr(line, '\n');
+    assert_non_null(end);
+    json_t *json = json_loadb(line, (size_t)(end - line), 0, NULL);
+    assert_non_null(json);
+    told.last_left_out = json_integer_value(json_object_get(json, "left_out"));
+    told.n_left_out += told.last_left_out;
+    told.n_lines++;
+    json_decref(json);
+    line = end + 1;
+  }
+  return told;
+}
+
+static void a_storm_is_ten_lines_and_a_count(void **state) {
+  struct fixture *f = *state;
+  log_lines(f, 5000, WEIR_REASON_BREAKER_OPEN, 0);
+  struct told told = read_lines(f);
+  assert_int_equal(told.n_lines, WEIR_JSON_LOG_LINES_PER_SECOND);
+  assert_int_equal(told.n_left_out, 0);
+
+  log_lines(f, 1, WEIR_REASON_BREAKER_OPEN, SECOND_NS);
+  told = read_lines(f);
+  assert_int_equal(told.n_lines, 1);
+  assert_int_equal(told.n_left_out, 5000 - WEIR_JSON_LOG_LINES_PER_SECOND);
+
+  log_lines(f, 1, WEIR_REASON_BREAKER_OPEN, SECOND_NS + 1);
+  told = read_lines(f);
+  assert_int_equal(told.n_lines, 1);
+  assert_int_equal(told.n_left_out, 0);
+}
+
+static void a_reason_does_not_silence_another(void **state) {
+  struct fixture *f = *state;
+  log_lines(f, 100, WEIR_REASON_BREAKER_OPEN, 0);
+  (void)read_lines(f);
+  for (int reason = 0; reason <= WEIR_REASON_NO_MEMORY; reason++) {
+    if (reason != WEIR_REASON_BREAKER_OPEN) {
+      log_lines(f, 1, (enum weir_reason)reason, 0);
+      assert_int_equal(read_lines(f).n_lines, 1);
+    }
+  }
+  assert_int_equal(read_lines(f).n_left_out, 0);
+  log_lines(f, 1, WEIR_REASON_BREAKER_OPEN, SECOND_NS);
+  assert_int_equal(read_lines(f).n_left_out, 90);
+}
+
+static void an_event_does_not_silence_another(void **state) {
+  struct fixture *f = *state;
+  const struct weir_log_sink *sink = weir_json_log_sink(f->log);
+  struct weir_log_record wrapped = record_of(WEIR_REASON_NONE, 0);
+  wrapped.event = WEIR_LOG_CHANNEL_WRAPPED;
+  log_lines(f, 100, WEIR_REASON_NONE, 0);
+  assert_int_equal(read_lines(f).n_lines, 10);
+  for (int i = 0; i < 15; i++) {
+    sink->write(sink->context, &wrapped);
+  }
+  assert_int_equal(read_lines(f).n_lines, 10);
+
+  struct weir_log_record later = record_of(WEIR_REASON_NONE, 0);
+  later.event = (enum weir_log_event)99;
+  sink->write(sink->context, &later);
+  assert_int_equal(read_lines(f).n_lines, 1);
+}
+
+static void reasons_of_any_number_are_taken(void **state) {
+  struct fixture *f = *state;
+  static const int reasons[] = {31, 32, 1000, INT32_MAX, -1, INT32_MIN};
+  for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
+    log_lines(f, 1, (enum weir_reason)reasons[i], 0);
+  }
+  assert_int_equal(read_lines(f).n_lines, 6);
+}
+
+/* A reader that has stopped reading costs lines, and they are counted. */
+static void lines_that_there_is_no_room_for_are_told_later(void **state) {
+  struct fixture *f = *state;
+  int n = 0;
+  static const char fill[4096] = "";
+  assert_int_equal(fcntl(f->ends[1], F_SETFL, O_NONBLOCK), 0);
+  while (write(f->ends[1], fill, sizeof fill) > 0) {
+    n++;
+  }
+  log_lines(f, 7, WEIR_REASON_DEADLINE, 0);
+  char drained[sizeof fill];
+  for (int i = 0; i < n; i++) {
+    assert_int_equal(read(f->ends[0], drained, sizeof drained), sizeof drained);
+  }
+  assert_int_equal(read_lines(f).n_lines, 0);
+
+  log_lines(f, 1, WEIR_REASON_DEADLINE, 1);
+  struct told told = read_lines(f);
+  assert_int_equal(told.n_lines, 1);
+  assert_int_equal(told.n_left_out, 7);
+}
+
+/* A disk that gets full in the middle of a line, and then has room again. */
+static void a_line_cut_short_does_not_spoil_the_next(void **state) {
+  struct fixture *f = *state;
+  struct weir_json_log_options options = WEIR_JSON_LOG_OPTIONS_INIT;
+  struct fixture one = *f;
+  struct rlimit before;
+  FILE *file = tmpfile();
+  char written[3 * WEIR__JSON_LINE_BYTES];
+  assert_non_null(file);
+  assert_true(signal(SIGXFSZ, SIG_IGN) != SIG_ERR);
+  assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+  struct rlimit small = {.rlim_cur = 100, .rlim_max = before.rlim_max};
+  options.fd = fileno(file);
+  assert_int_equal(weir_json_log_new(&options, &one.log), WEIR_OK);
+
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+  log_lines(&one, 2, WEIR_REASON_NONE, 0);
+  assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+  log_lines(&one, 2, WEIR_REASON_NONE, 0);
+  weir_json_log_release(one.log);
+
+  rewind(file);
+  size_t size = fread(written, 1, sizeof written - 1, file);
+  (void)fclose(file);
+  written[size] = '\0';
+  assert_int_equal(strcspn(written, "\n"), 100);
+  assert_memory_equal(written, "{\"time\"", 7);
+  assert_memory_equal(written + 101, "{\"time\"", 7);
+  assert_non_null(strstr(written + 101, "\"left_out\":2,"));
+  char *last = strchr(written + 101, '\n') + 1;
+  assert_memory_equal(last, "{\"time\"", 7); /* no empty line in between */
+}
+
+static void the_program_sets_the_limit(void **state) {
+  struct fixture *f = *state;
+  struct weir_json_log_options options = WEIR_JSON_LOG_OPTIONS_INIT;
+  struct fixture one = *f;
+  options.fd = f->ends[1];
+  options.max_lines_per_second = 1;
+  assert_int_equal(weir_json_log_new(&options, &one.log), WEIR_OK);
+  log_lines(&one, 5, WEIR_REASON_NONE, 0);
+  assert_int_equal(read_lines(f).n_lines, 1);
+  log_lines(f, 5, WEIR_REASON_NONE, 0); /* each log has limits of its own */
+  assert_int_equal(read_lines(f).n_lines, 5);
+  weir_json_log_release(one.log);
+}
+
+static void options_out_of_range_are_refused(void **state) {
+  (void)state;
+  static const struct {
+    const char *why;
+    size_t size;
+    int fd;
+    uint32_t max_lines;
+    enum weir_error error;
+  } rows[] = {
+      {"no descriptor", sizeof(struct weir_json_log_options), -1, 10, WEIR_ERROR_INVALID_ARGUMENT},
+      {"no lines", sizeof(struct weir_json_log_options), 2, 0, WEIR_ERROR_INVALID_ARGUMENT},
+      {"too many", sizeof(struct weir_json_log_options), 2, 10001, WEIR_ERROR_INVALID_ARGUMENT},
+      {"no size", 0, 2, 10, WEIR_ERROR_INVALID_ARGUMENT},
+      {"the most", sizeof(struct weir_json_log_options), 2, 10000, WEIR_OK},
+      {"the size alone: the defaults", sizeof(size_t), -1, 0, WEIR_OK},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir_json_log_options options = WEIR_JSON_LOG_OPTIONS_INIT;
+    weir_json_log *log = (weir_json_log *)(uintptr_t)1;
+    options.size = rows[i].size;
+    options.fd = rows[i].fd;
+    options.max_lines_per_second = rows[i].max_lines;
+    if (weir_json_log_new(&options, &log) != rows[i].error ||
+        (log != NULL) != (rows[i].error == WEIR_OK)) {
+      fail_msg("%s", rows[i].why);
+    }
+    weir_json_log_release(log);
+  }
+}
+
+static void no_memory_is_an_error(void **state) {
+  (void)state;
+  struct counting_allocator allocator;
+  struct weir_json_log_options options = WEIR_JSON_LOG_OPTIONS_INIT;
+  weir_json_log *log = (weir_json_log *)(uintptr_t)1;
+  counting_allocator_init(&allocator);
+  counting_allocator_fail_nth(&allocator, 1);
+  options.allocator = &allocator.base;
+  assert_int_equal(weir_json_log_new(&options, &log), WEIR_ERROR_NO_MEMORY);
+  assert_null(log);
+  assert_int_equal(allocator.n_outstanding, 0);
+}
+
+static void no_options_are_the_defaults(void **state) {
+  (void)state;
+  weir_json_log *log = NULL;
+  assert_int_equal(weir_json_log_new(NULL, &log), WEIR_OK);
+  assert_int_equal(weir_json_log_sink(log)->size, sizeof(struct weir_log_sink));
+  weir_json_log_release(log);
+}
+
+static void the_default_writes_a_line_to_standard_error_at_once(void **state) {
+  struct fixture *f = *state;
+  char line[WEIR__JSON_LINE_BYTES];
+  char written[2 * WEIR__JSON_LINE_BYTES];
+  struct weir_log_record record = record_of(WEIR_REASON_BUDGET, 5 * SECOND_NS);
+  const struct weir_log_sink *sink = weir__json_log_default_sink();
   int standard_error = dup(STDERR_FILENO);
-  assert_int_equal(dup2(ends[1], STDERR_FILENO), STDERR_FILENO);
+  assert_int_equal(dup2(f->ends[1], STDERR_FILENO), STDERR_FILENO);
 
   sink->write(sink->context, &record);
 
   assert_int_equal(dup2(standard_error, STDERR_FILENO), STDERR_FILENO);
-  ssize_t size = read(ends[0], written, sizeof written);
-  assert_int_equal(size, weir__json_log_format(&record, line));
+  (void)close(standard_error);
+  ssize_t size = read(f->ends[0], written, sizeof written);
+  assert_int_equal(size, weir__json_line_format(&record, 0, line));
   assert_memory_equal(written, line, (size_t)size);
   assert_int_equal(sink->size, sizeof(struct weir_log_sink));
-  (void)close(standard_error);
-  (void)close(ends[0]);
-  (void)close(ends[1]);
 }
+
+/* --- threads --- */
+
+#define N_THREADS 4
+#define N_EACH 2000
+
+struct crowd {
+  const struct fixture *f;
+  pthread_barrier_t barrier;
+};
+
+/* A millisecond a record: a window has many of each thread's, and the threads are not together. */
+static void *log_as_fast_as_can_be(void *argument) {
+  struct crowd *crowd = argument;
+  (void)pthread_barrier_wait(&crowd->barrier);
+  for (int i = 0; i < N_EACH; i++) {
+    log_lines(crowd->f, 1, i % 2 == 0 ? WEIR_REASON_BUDGET : WEIR_REASON_THROTTLED, i * MS_NS);
+  }
+  return NULL;
+}
+
+/* Each line is whole, and each record is a line or counted: those that no line has told of are told
+ * by the last. */
+static void threads_lose_no_count_and_mix_no_lines(void **state) {
+  struct fixture *f = *state;
+  struct crowd crowd = {.f = f};
+  pthread_t threads[N_THREADS];
+  assert_int_equal(fcntl(f->ends[1], F_SETFL, O_NONBLOCK), 0); /* nobody reads meanwhile */
+  assert_int_equal(pthread_barrier_init(&crowd.barrier, NULL, N_THREADS), 0);
+  for (int i = 0; i < N_THREADS; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, log_as_fast_as_can_be, &crowd), 0);
+  }
+  for (int i = 0; i < N_THREADS; i++) {
+    (void)pthread_join(threads[i], NULL);
+  }
+  (void)pthread_barrier_destroy(&crowd.barrier);
+  struct told told = read_lines(f);
+  log_lines(f, 1, WEIR_REASON_BUDGET, 3600 * SECOND_NS);
+  log_lines(f, 1, WEIR_REASON_THROTTLED, 3600 * SECOND_NS);
+  struct told last = read_lines(f);
+
+  assert_int_equal(last.n_lines, 2);
+  assert_int_equal(told.n_lines + told.n_left_out + last.n_left_out, N_THREADS * N_EACH);
+  assert_in_range(told.n_lines, 2 * WEIR_JSON_LOG_LINES_PER_SECOND, N_THREADS * N_EACH / 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_record_is_one_json_object),
-      cmocka_unit_test(texts_come_back_as_they_were_or_replaced),
-      cmocka_unit_test(each_text_is_escaped),
-      cmocka_unit_test(every_long_text_is_cut_and_the_others_stay),
-      cmocka_unit_test(a_text_of_exactly_what_fits_is_not_cut),
-      cmocka_unit_test(numbers_of_any_size_are_written),
-      cmocka_unit_test(any_bytes_make_one_valid_line),
-      cmocka_unit_test(the_sink_writes_the_line_to_standard_error_at_once),
+      TEST(a_storm_is_ten_lines_and_a_count),
+      TEST(a_reason_does_not_silence_another),
+      TEST(an_event_does_not_silence_another),
+      TEST(reasons_of_any_number_are_taken),
+      TEST(lines_that_there_is_no_room_for_are_told_later),
+      TEST(a_line_cut_short_does_not_spoil_the_next),
+      TEST(the_program_sets_the_limit),
+      cmocka_unit_test(options_out_of_range_are_refused),
+      cmocka_unit_test(no_memory_is_an_error),
+      cmocka_unit_test(no_options_are_the_defaults),
+      TEST(the_default_writes_a_line_to_standard_error_at_once),
+      TEST(threads_lose_no_count_and_mix_no_lines),
   };
   return cmocka_run_group_tests_name("json_log", tests, NULL, NULL);
 }
