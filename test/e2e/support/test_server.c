@@ -69,6 +69,7 @@ struct weir__test_server {
   weir__test_handler_fn *handler;
   void *context;
   size_t n_threads;
+  const char *address; /* NULL = the loopback's `port` */
   int port;
   atomic_uint n_handovers; /* of calls to the queue */
   grpc_server *core;       /* NULL: stopped */
@@ -425,7 +426,7 @@ static void *serve(void *argument) {
 }
 
 static void open_port(weir__test_server *server) {
-  char address[ADDRESS_SIZE];
+  char loopback[ADDRESS_SIZE];
   char key[] = GRPC_ARG_ALLOW_REUSEPORT;
   grpc_arg arg;
   memset(&arg, 0, sizeof arg);
@@ -434,12 +435,13 @@ static void open_port(weir__test_server *server) {
   arg.value.integer = 0;
   const grpc_channel_args args = {.num_args = 1, .args = &arg};
 
-  (void)snprintf(address, sizeof address, "127.0.0.1:%d", server->port);
+  (void)snprintf(loopback, sizeof loopback, "127.0.0.1:%d", server->port);
   server->core = grpc_server_create(&args, NULL);
   server->queue = grpc_completion_queue_create_for_next(NULL);
   grpc_server_register_completion_queue(server->core, server->queue, NULL);
   grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
-  server->port = grpc_server_add_http2_port(server->core, address, creds);
+  server->port = grpc_server_add_http2_port(
+      server->core, server->address != NULL ? server->address : loopback, creds);
   grpc_server_credentials_release(creds);
   check(server->port > 0, "no port on the loopback");
   grpc_server_start(server->core);
@@ -495,10 +497,16 @@ void weir__test_server_stop(weir__test_server *server) {
 
 weir__test_server *weir__test_server_new(weir__test_handler_fn *handler, void *context,
                                          size_t n_threads) {
+  return weir__test_server_new_at(NULL, handler, context, n_threads);
+}
+
+weir__test_server *weir__test_server_new_at(const char *address, weir__test_handler_fn *handler,
+                                            void *context, size_t n_threads) {
   weir__test_server *server = calloc(1, sizeof *server);
   pthread_condattr_t monotonic;
   check(server != NULL, "no memory");
   check(n_threads <= WEIR__TEST_THREADS_MAX, "too many threads");
+  server->address = address;
   server->handler = handler;
   server->context = context;
   server->n_threads = n_threads == 0 ? DEFAULT_THREADS : n_threads;

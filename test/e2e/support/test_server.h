@@ -69,6 +69,11 @@ struct weir__test_record {
 weir__test_server *weir__test_server_new(weir__test_handler_fn *handler, void *context,
                                          size_t n_threads);
 
+/* The same at an address, as the core writes it, in the place of the loopback's. It is borrowed until
+ * the server is released. */
+weir__test_server *weir__test_server_new_at(const char *address, weir__test_handler_fn *handler,
+                                            void *context, size_t n_threads);
+
 /* The port, the same after a restart. */
 int weir__test_server_port(const weir__test_server *server);
 
