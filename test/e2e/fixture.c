@@ -202,18 +202,28 @@ static gpr_timespec deadline_of(const struct unary_setup *setup) {
   return clock == GPR_TIMESPAN ? span : gpr_time_add(gpr_now(clock), span);
 }
 
-static weir_call *call_create(weir_channel *channel, weir_completion_queue *queue,
-                              const struct unary_setup *setup) {
-  struct weir_call_options options = WEIR_CALL_OPTIONS_INIT;
-  options.inbound = setup->inbound;
-  gpr_timespec deadline = deadline_of(setup);
+static weir_call *call_create_named(weir_channel *channel, weir_completion_queue *queue,
+                                    const struct unary_setup *setup,
+                                    const struct weir_call_options *options) {
   grpc_slice method = grpc_slice_from_copied_string(setup->method != NULL ? setup->method : METHOD);
   grpc_slice host = grpc_slice_from_copied_string(setup->host != NULL ? setup->host : "");
   weir_call *call =
       weir_channel_create_call(channel, setup->parent, setup->propagation_mask, queue, method,
-                               setup->host != NULL ? &host : NULL, deadline, &options);
+                               setup->host != NULL ? &host : NULL, deadline_of(setup), options);
   grpc_slice_unref(host);
   grpc_slice_unref(method);
+  return call;
+}
+
+static weir_call *call_create(weir_channel *channel, weir_completion_queue *queue,
+                              const struct unary_setup *setup) {
+  struct weir_call_options options = WEIR_CALL_OPTIONS_INIT;
+  options.inbound = setup->inbound;
+  weir_call *call = setup->registered == NULL
+                        ? call_create_named(channel, queue, setup, &options)
+                        : weir_channel_create_registered_call(
+                              channel, setup->parent, setup->propagation_mask, queue,
+                              setup->registered, deadline_of(setup), &options);
   assert_non_null(call);
   return call;
 }
@@ -378,6 +388,7 @@ static void kept_log_write(void *context, const struct weir_log_record *record) 
   (void)pthread_mutex_lock(&log->mutex);
   if (log->n_records < KEPT_RECORDS) {
     struct kept_record *kept = &log->records[log->n_records];
+    memset(kept, 0, sizeof *kept);
     (void)snprintf(kept->reference, sizeof kept->reference, "%s", record->reference);
     keep_text(kept->target, record->target, strlen(record->target));
     keep_text(kept->peer, record->peer.data, record->peer.size);

@@ -134,6 +134,7 @@ void answer_with(const struct answer *answer, const struct weir__test_served *se
 
 struct unary_setup {
   const char *method;        /* NULL = METHOD */
+  void *registered;          /* the handle of a registered one instead; NULL = none */
   const char *text;          /* of the message; NULL = "hello" */
   grpc_byte_buffer *message; /* instead of `text`; stays the caller's */
   const grpc_metadata *metadata;
@@ -219,7 +220,7 @@ struct kept_record {
   char reference[WEIR_REFERENCE_LENGTH + 1];
   char target[KEPT_TEXT];
   char peer[KEPT_TEXT];
-  char message[KEPT_TEXT]; /* texts are cut, and terminated */
+  char message[KEPT_TEXT]; /* texts are cut, and zeros follow */
   char details[KEPT_TEXT];
   char error_string[KEPT_TEXT];
   grpc_status_code raw_code;

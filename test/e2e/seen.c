@@ -3,6 +3,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/slice.h>
+#include <grpc/support/alloc.h>
 
 const grpc_status_code boundary_codes[WEIR_N_STATUS_CODES] = {
     [GRPC_STATUS_OK] = GRPC_STATUS_OK,
@@ -46,10 +48,26 @@ static void see_slice(struct seen *seen, grpc_slice slice) {
   see_bytes(seen, GRPC_SLICE_START_PTR(slice), GRPC_SLICE_LENGTH(slice));
 }
 
-static void see_metadata(struct seen *seen, const grpc_metadata *metadata, size_t count) {
+static void see_text(struct seen *seen, const char *text) {
+  see_bytes(seen, text, strlen(text));
+}
+
+static void see_entries(struct seen *seen, const grpc_metadata *metadata, size_t count) {
   for (size_t i = 0; i < count; i++) {
     see_slice(seen, metadata[i].key);
     see_slice(seen, metadata[i].value);
+  }
+}
+
+static bool is_blank(const grpc_metadata *entry) {
+  static const grpc_metadata blank;
+  return memcmp(entry, &blank, sizeof blank) == 0;
+}
+
+static void see_metadata(struct seen *seen, const grpc_metadata_array *array) {
+  see_entries(seen, array->metadata, array->count);
+  for (size_t i = array->count; i < array->capacity; i++) {
+    seen->n_behind += is_blank(&array->metadata[i]) ? 0 : 1;
   }
 }
 
@@ -63,29 +81,81 @@ static void see_message(struct seen *seen, grpc_byte_buffer *message) {
   }
 }
 
+static void see_details(struct seen *seen, grpc_slice details) {
+  see_slice(seen, details);
+  see_bytes(seen, &details, sizeof details); /* a short one is inlined, with something behind it */
+}
+
+/* What a service answers its own caller because of the call. */
+static void see_answer(struct seen *seen, const struct weir_call_report *report) {
+  struct weir_reply reply;
+  grpc_op op;
+  memset(&reply, 0, sizeof reply);
+  weir_reply_status(report, &reply, &op);
+  see_bytes(seen, reply.message, sizeof reply.message);
+  see_slice(seen, *op.data.send_status_from_server.status_details);
+  see_entries(seen, op.data.send_status_from_server.trailing_metadata,
+              op.data.send_status_from_server.trailing_metadata_count);
+}
+
 static void see_report(struct seen *seen, const struct weir_call_report *report) {
   grpc_metadata metadata[WEIR_REPLY_METADATA_MAX];
   see_bytes(seen, report, sizeof *report);
-  see_metadata(seen, metadata, weir_reply_metadata(report, metadata));
+  see_entries(seen, metadata, weir_reply_metadata(report, metadata));
+  see_answer(seen, report);
+  see_text(seen, weir_status_code_name(report->code));
+  see_text(seen, weir_status_code_name(report->raw_code));
+  see_text(seen, weir_origin_name(report->origin));
+  see_text(seen, weir_blame_name(report->blames));
+  see_text(seen, weir_deadline_bound_name(report->deadline_bound));
+  see_text(seen, weir_reason_name(report->reason));
+  if (report->fallback_source != NULL) {
+    see_text(seen, report->fallback_source);
+  }
 }
 
-void see_unary(struct seen *seen, const struct unary *unary) {
-  see_slice(seen, unary->details);
-  see_metadata(seen, unary->initial_metadata.metadata, unary->initial_metadata.count);
-  see_metadata(seen, unary->trailing_metadata.metadata, unary->trailing_metadata.count);
-  see_message(seen, unary->message);
+/* What comes with the status. */
+static void see_status(struct seen *seen, const struct unary *unary) {
+  see_details(seen, unary->details);
+  see_metadata(seen, &unary->trailing_metadata);
   if (unary->error_string != NULL) {
-    see_bytes(seen, unary->error_string, strlen(unary->error_string));
+    see_text(seen, unary->error_string);
   }
   see_report(seen, &unary->report);
 }
 
+void see_unary(struct seen *seen, const struct unary *unary) {
+  see_status(seen, unary);
+  see_metadata(seen, &unary->initial_metadata);
+  see_message(seen, unary->message);
+}
+
+void see_shaped(struct seen *seen, const struct shaped_call *call) {
+  see_status(seen, &call->unary);
+  if (!call->metadata_early) {
+    see_metadata(seen, &call->unary.initial_metadata);
+  }
+  if (!call->message_early) {
+    see_message(seen, call->unary.message);
+  }
+}
+
 void see_reply(struct seen *seen, const struct weir_unary_reply *reply) {
-  see_slice(seen, reply->details);
-  see_metadata(seen, reply->initial_metadata.metadata, reply->initial_metadata.count);
-  see_metadata(seen, reply->trailing_metadata.metadata, reply->trailing_metadata.count);
+  see_details(seen, reply->details);
+  see_metadata(seen, &reply->initial_metadata);
+  see_metadata(seen, &reply->trailing_metadata);
   see_message(seen, reply->message);
   see_report(seen, &reply->report);
+}
+
+void see_peer(struct seen *seen, weir_call *call, weir_channel *channel) {
+  char *peer = weir_call_get_peer(call);
+  char *target = weir_channel_get_target(channel);
+  if (strcmp(peer, target) != 0) {
+    see_text(seen, peer);
+  }
+  gpr_free(target);
+  gpr_free(peer);
 }
 
 size_t count_in(const char *bytes, size_t size, const char *text) {

@@ -14,16 +14,51 @@
 
 #define WAIT_LIMIT_S 30
 
-/* How the operations, in their usual order, are divided into batches: how many go into each. */
-static const size_t divisions[N_SHAPES][SHAPED_BATCHES_MAX] = {
-    [SHAPE_ONE_BATCH] = {6},
-    [SHAPE_SIX_BATCHES] = {1, 1, 1, 1, 1, 1},
-    [SHAPE_SERVER_STREAM] = {3, 1, 1, 1},
+/* The operations in their usual order, as bits. */
+#define SENDS 0x07u
+#define METADATA 0x08u
+#define MESSAGE 0x10u
+#define STATUS 0x20u
+#define ALL (SENDS | METADATA | MESSAGE | STATUS)
+
+/* How the operations are divided into batches, and how many of these are started once the status has
+ * come. */
+struct division {
+  unsigned batches[SHAPED_BATCHES_MAX];
+  size_t n_late;
+};
+
+static const struct division divisions[N_ALL_SHAPES] = {
+    [SHAPE_ONE_BATCH] = {.batches = {ALL}},
+    [SHAPE_SIX_BATCHES] = {.batches = {0x01, 0x02, 0x04, METADATA, MESSAGE, STATUS}},
+    [SHAPE_SERVER_STREAM] = {.batches = {SENDS, METADATA, MESSAGE, STATUS}},
+    [SHAPE_TWO_BATCHES] = {.batches = {SENDS, METADATA | MESSAGE | STATUS}},
+    [SHAPE_FOUR_BATCHES] = {.batches = {SENDS, METADATA, MESSAGE, STATUS}},
+    [SHAPE_METADATA_APART] = {.batches = {SENDS | MESSAGE | STATUS, METADATA}},
+    [SHAPE_METADATA_LAST] = {.batches = {SENDS | MESSAGE | STATUS, METADATA}, .n_late = 1},
+    [SHAPE_STREAM_METADATA_LAST] = {.batches = {SENDS, MESSAGE, STATUS, METADATA}, .n_late = 1},
 };
 
 const char *shape_name(enum shape shape) {
-  static const char *const names[N_SHAPES] = {"one batch", "six batches", "server stream"};
+  static const char *const names[N_ALL_SHAPES] = {
+      [SHAPE_ONE_BATCH] = "one batch",
+      [SHAPE_SIX_BATCHES] = "six batches",
+      [SHAPE_SERVER_STREAM] = "server stream",
+      [SHAPE_TWO_BATCHES] = "two batches",
+      [SHAPE_FOUR_BATCHES] = "four batches",
+      [SHAPE_METADATA_APART] = "metadata apart",
+      [SHAPE_METADATA_LAST] = "metadata last",
+      [SHAPE_STREAM_METADATA_LAST] = "stream, metadata last",
+  };
   return names[shape];
+}
+
+static size_t n_batches_of(const struct division *division) {
+  size_t n_batches = 0;
+  while (n_batches < SHAPED_BATCHES_MAX && division->batches[n_batches] != 0) {
+    n_batches++;
+  }
+  return n_batches;
 }
 
 static void start_batch(struct shaped_call *call, size_t index, const grpc_op *ops, size_t n_ops) {
@@ -33,20 +68,48 @@ static void start_batch(struct shaped_call *call, size_t index, const grpc_op *o
   assert_int_equal(weir_call_start_batch(call->unary.call, ops, n_ops, batch, NULL), GRPC_CALL_OK);
 }
 
-void shaped_start(struct shaped_call *call, enum shape shape, weir_channel *channel,
-                  weir_completion_queue *queue, const struct unary_setup *setup) {
-  static const struct unary_setup defaults = {.method = NULL};
-  grpc_op ops[UNARY_OPS];
+/* Starts batches of the division until there are that many. */
+static void start_batches(struct shaped_call *call, size_t n_batches, const grpc_op *ops) {
+  const struct division *division = &divisions[call->shape];
+  while (call->n_batches < n_batches) {
+    grpc_op own[UNARY_OPS];
+    size_t n_ops = 0;
+    for (size_t i = 0; i < UNARY_OPS; i++) {
+      if ((division->batches[call->n_batches] & 1u << i) != 0) {
+        own[n_ops++] = ops[i];
+      }
+    }
+    start_batch(call, call->n_batches++, own, n_ops);
+  }
+}
+
+static const struct unary_setup default_setup = {.method = NULL};
+
+void shaped_create(struct shaped_call *call, enum shape shape, weir_channel *channel,
+                   weir_completion_queue *queue, const struct unary_setup *setup) {
   memset(call, 0, sizeof *call);
   call->shape = shape;
-  unary_create(&call->unary, channel, queue, setup != NULL ? setup : &defaults);
-  unary_ops(&call->unary, setup != NULL ? setup : &defaults, ops);
-  size_t at = 0;
-  while (at < UNARY_OPS) {
-    size_t n_ops = divisions[shape][call->n_batches];
-    start_batch(call, call->n_batches++, ops + at, n_ops);
-    at += n_ops;
-  }
+  unary_create(&call->unary, channel, queue, setup != NULL ? setup : &default_setup);
+}
+
+void shaped_begin(struct shaped_call *call, const struct unary_setup *setup) {
+  const struct division *division = &divisions[call->shape];
+  grpc_op ops[UNARY_OPS];
+  unary_ops(&call->unary, setup != NULL ? setup : &default_setup, ops);
+  start_batches(call, n_batches_of(division) - division->n_late, ops);
+}
+
+void shaped_start(struct shaped_call *call, enum shape shape, weir_channel *channel,
+                  weir_completion_queue *queue, const struct unary_setup *setup) {
+  shaped_create(call, shape, channel, queue, setup);
+  shaped_begin(call, setup);
+}
+
+/* The status has come: what is left receives only. */
+static void begin_late(struct shaped_call *call) {
+  grpc_op ops[UNARY_OPS];
+  unary_ops(&call->unary, &default_setup, ops);
+  start_batches(call, n_batches_of(&divisions[call->shape]), ops);
 }
 
 /* The message of a stream's batch has come: asks for the next. */
@@ -58,10 +121,7 @@ static void receive_more(struct shaped_call *call, size_t index) {
   start_batch(call, index, &op, 1);
 }
 
-/* The index of the batch that receives one message after the other. */
-#define STREAM_MESSAGES 2
-
-static void on_message(struct shaped_call *call) {
+static void on_message(struct shaped_call *call, size_t index) {
   if (call->n_messages > 0 && call->next_message == NULL) {
     return; /* the end */
   }
@@ -70,9 +130,29 @@ static void on_message(struct shaped_call *call) {
     call->unary.message = call->next_message;
     call->next_message = NULL;
   }
-  if (call->unary.message != NULL) {
-    call->n_messages++;
-    receive_more(call, STREAM_MESSAGES);
+  call->message_early = !call->ended;
+  if (call->unary.message == NULL) {
+    return;
+  }
+  call->n_messages++;
+  if (call->shape == SHAPE_SERVER_STREAM) {
+    receive_more(call, index);
+  }
+}
+
+static void on_outputs(struct shaped_call *call, size_t index) {
+  unsigned ops = divisions[call->shape].batches[index];
+  if ((ops & STATUS) != 0) {
+    call->ended = true; /* what is in the same batch does not come before it */
+  }
+  if ((ops & METADATA) != 0) {
+    call->metadata_early = !call->ended;
+  }
+  if ((ops & MESSAGE) != 0) {
+    on_message(call, index);
+  }
+  if ((ops & STATUS) != 0) {
+    begin_late(call);
   }
 }
 
@@ -88,9 +168,7 @@ bool shaped_on_tag(struct shaped_call *call, void *tag, bool ok) {
     batch->n_came++;
     batch->ok = ok;
     call->n_under_way--;
-    if (call->shape == SHAPE_SERVER_STREAM && i == STREAM_MESSAGES) {
-      on_message(call);
-    }
+    on_outputs(call, i);
     return true;
   }
   return false;
@@ -105,9 +183,6 @@ void shaped_wait(struct shaped_call *call, weir_completion_queue *queue) {
       fail_msg("%s: %zu tags are owed", shape_name(call->shape), call->n_under_way);
     }
     assert_true(shaped_on_tag(call, event.tag, event.success != 0));
-  }
-  if (call->shape != SHAPE_SERVER_STREAM) {
-    call->n_messages = call->unary.message != NULL ? 1 : 0;
   }
   unary_read_report(&call->unary);
 }

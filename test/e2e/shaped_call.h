@@ -15,7 +15,14 @@ enum shape {
   SHAPE_ONE_BATCH = 0,
   SHAPE_SIX_BATCHES,   /* an operation each, all started at once */
   SHAPE_SERVER_STREAM, /* messages are received until there are no more */
-  N_SHAPES
+  N_SHAPES,            /* those in which a peer's doings make a difference */
+
+  SHAPE_TWO_BATCHES = N_SHAPES, /* what is sent, and what is received */
+  SHAPE_FOUR_BATCHES,           /* what is received is an operation each */
+  SHAPE_METADATA_APART,         /* one batch, and one for the initial metadata */
+  SHAPE_METADATA_LAST,          /* the same, started once the first is over */
+  SHAPE_STREAM_METADATA_LAST,   /* four batches, and so */
+  N_ALL_SHAPES
 };
 
 const char *shape_name(enum shape shape);
@@ -33,12 +40,23 @@ struct shaped_call {
   grpc_byte_buffer *next_message;
   enum shape shape;
   size_t n_messages;
-  size_t n_batches;
-  struct shaped_batch batches[SHAPED_BATCHES_MAX]; /* the last is the one with the status */
+  size_t n_batches; /* that were started */
+  struct shaped_batch batches[SHAPED_BATCHES_MAX];
   size_t n_under_way;
+
+  bool ended;          /* the tag of the status has come */
+  bool metadata_early; /* the initial metadata came before it */
+  bool message_early;  /* and so did the message */
 };
 
-/* Makes the call and starts its batches. `setup` NULL = the defaults. */
+/* Makes the call, and starts no batch. `setup` NULL = the defaults. */
+void shaped_create(struct shaped_call *call, enum shape shape, weir_channel *channel,
+                   weir_completion_queue *queue, const struct unary_setup *setup);
+
+/* Starts the batches of a call that was made with this setup. */
+void shaped_begin(struct shaped_call *call, const struct unary_setup *setup);
+
+/* Both. */
 void shaped_start(struct shaped_call *call, enum shape shape, weir_channel *channel,
                   weir_completion_queue *queue, const struct unary_setup *setup);
 
