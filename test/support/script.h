@@ -8,6 +8,7 @@
 #ifndef WEIR_TEST_SUPPORT_SCRIPT_H
 #define WEIR_TEST_SUPPORT_SCRIPT_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <grpc/status.h>
@@ -47,6 +48,9 @@ struct wire_answer {
   const char *body;
   struct wire_pair initial[WIRE_PAIRS];
   struct wire_pair trailing[WIRE_PAIRS];
+  /* of what holds NULs; 0 = up to the first */
+  size_t text_size;
+  size_t trailing_sizes[WIRE_PAIRS];
 };
 
 struct script_step {

@@ -40,12 +40,14 @@ static grpc_slice slice_of_text(struct scripted_transport *transport, const char
   return scripted_transport_slice(transport, text, strlen(text));
 }
 
+/* `sizes` of the values, 0 = up to the NUL; NULL = all are so. */
 static void published_fill(struct scripted_transport *transport, struct published *published,
-                           const struct wire_pair pairs[WIRE_PAIRS]) {
+                           const struct wire_pair pairs[WIRE_PAIRS], const size_t *sizes) {
   for (size_t i = 0; i < WIRE_PAIRS && pairs[i].key != NULL; i++) {
     grpc_metadata *entry = &published->entries[published->count++];
+    const size_t size = sizes != NULL && sizes[i] > 0 ? sizes[i] : strlen(pairs[i].value);
     entry->key = grpc_slice_from_static_string(pairs[i].key);
-    entry->value = slice_of_text(transport, pairs[i].value);
+    entry->value = scripted_transport_slice(transport, pairs[i].value, size);
   }
 }
 
@@ -197,7 +199,8 @@ static bool receive_status(struct scripted_call *call, const struct scripted_bat
   publish(&call->trailing, unpublished_trailing(call->end),
           op->data.recv_status_on_client.trailing_metadata);
   *op->data.recv_status_on_client.status = (grpc_status_code)call->status;
-  *op->data.recv_status_on_client.status_details = slice_of_text(call->transport, call->text);
+  *op->data.recv_status_on_client.status_details =
+      scripted_transport_slice(call->transport, call->text, call->text_size);
   if (call->status != GRPC_STATUS_OK && op->data.recv_status_on_client.error_string != NULL) {
     char *text = NULL;
     gpr_asprintf(&text, "UNKNOWN:Error received from peer " SCRIPTED_PEER " {grpc_message:\"%s\"}",
@@ -330,6 +333,7 @@ static void set_end(struct scripted_call *call, enum call_end end, int status, c
   call->end = end;
   call->status = status;
   call->text = text != NULL ? text : "";
+  call->text_size = strlen(call->text);
   attempt->ended_at_ns = call->transport->clock->now_ns;
   attempt->will_answer = false;
   attempt->ended = true;
@@ -341,13 +345,26 @@ static void set_end(struct scripted_call *call, enum call_end end, int status, c
   }
 }
 
-static void call_end(struct scripted_call *call, enum call_end end, int status, const char *text) {
-  set_end(call, end, status, text);
+static void note_end(struct scripted_call *call, enum call_end end) {
   if (end == END_LOST || end == END_UNPROCESSED) {
     call->n_messages = call->n_taken; /* the core drops what was not read */
   }
   scripted_transport_note_end(call->transport, call->attempt);
   call_progress(call);
+}
+
+static void call_end(struct scripted_call *call, enum call_end end, int status, const char *text) {
+  set_end(call, end, status, text);
+  note_end(call, end);
+}
+
+static void answer_end(struct scripted_call *call, enum call_end end,
+                       const struct wire_answer *answer) {
+  set_end(call, end, answer->status, answer->text);
+  if (answer->text_size > 0) {
+    call->text_size = answer->text_size;
+  }
+  note_end(call, end);
 }
 
 /* What has not been read never will be. */
@@ -393,7 +410,7 @@ static void answer_headers(struct scripted_call *call, const struct wire_answer 
   if (!call->has_headers) {
     call->has_headers = true;
     call->attempt->has_headers = true;
-    published_fill(call->transport, &call->initial, answer->initial);
+    published_fill(call->transport, &call->initial, answer->initial, NULL);
   }
 }
 
@@ -415,7 +432,7 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
   if (call->end != END_NOT) {
     return; /* it comes too late */
   }
-  published_fill(call->transport, &call->trailing, answer->trailing);
+  published_fill(call->transport, &call->trailing, answer->trailing, answer->trailing_sizes);
   note_connection(call, answer->what);
   switch (answer->what) {
   case WIRE_CONNECTED:
@@ -425,7 +442,7 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
     call_progress(call);
     break;
   case WIRE_TRAILERS_ONLY:
-    call_end(call, END_TRAILERS_ONLY, answer->status, answer->text);
+    answer_end(call, END_TRAILERS_ONLY, answer);
     break;
   case WIRE_HEADERS:
     answer_headers(call, answer);
@@ -438,25 +455,25 @@ void scripted_call_answer(struct scripted_call *call, const struct wire_answer *
     break;
   case WIRE_TRAILERS:
     answer_headers(call, answer);
-    call_end(call, END_TRAILERS, answer->status, answer->text);
+    answer_end(call, END_TRAILERS, answer);
     break;
   case WIRE_MESSAGE_THEN:
     answer_headers(call, answer);
     answer_message(call, answer->body);
-    call_end(call, END_TRAILERS, answer->status, answer->text);
+    answer_end(call, END_TRAILERS, answer);
     break;
   case WIRE_CONNECT_FAIL:
-    call_end(call, END_NEVER_SENT, answer->status, answer->text);
+    answer_end(call, END_NEVER_SENT, answer);
     break;
   case WIRE_RESET:
-    call_end(call, END_LOST, answer->status, answer->text);
+    answer_end(call, END_LOST, answer);
     break;
   case WIRE_UNPROCESSED:
-    call_end(call, END_UNPROCESSED, answer->status, answer->text);
+    answer_end(call, END_UNPROCESSED, answer);
     break;
   case WIRE_TOO_LARGE:
     answer_headers(call, answer);
-    call_end(call, END_TOO_LARGE, answer->status, answer->text);
+    answer_end(call, END_TOO_LARGE, answer);
     break;
   case WIRE_END:
   case WIRE_EXPECT_SEND:

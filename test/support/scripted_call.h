@@ -75,6 +75,7 @@ struct scripted_call {
   enum call_end end;
   int status;
   const char *text;
+  size_t text_size;
   char *own_text; /* of a cancellation */
   bool failed_before_recv_message;
   struct published initial;

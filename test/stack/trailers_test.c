@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "test/stack/trailers.h"
+
+#define CALLS 20000
+
+static void whatever_a_peer_ends_a_call_with_is_translated(void **state) {
+  (void)state;
+  struct trailers_tally tally;
+  memset(&tally, 0, sizeof tally);
+  for (uint64_t seed = 0; seed < CALLS; seed++) {
+    uint8_t bytes[TRAILERS_MAX_BYTES];
+    const size_t size = trailers_of_seed(seed, bytes);
+    trailers_run(bytes, size, &tally);
+  }
+  /* They are worth something only if all of this is in them. */
+  assert_true(tally.n_calls > CALLS / 2);
+  assert_true(tally.n_streams > CALLS / 4);
+  assert_true(tally.n_failures > CALLS / 4);
+  assert_true(tally.n_retried > CALLS / 40);
+  assert_true(tally.n_odd_statuses > CALLS / 20);
+  assert_true(tally.n_kept_details > CALLS / 100);
+  assert_true(tally.n_dropped_details > CALLS / 40);
+  assert_true(tally.n_kept_metadata > CALLS / 100);
+  assert_true(tally.n_refused_policies > CALLS / 20);
+  assert_true(tally.n_out_of_memory > CALLS / 100);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(whatever_a_peer_ends_a_call_with_is_translated),
+  };
+  return cmocka_run_group_tests_name("trailers", tests, NULL, NULL);
+}
