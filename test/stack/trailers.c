@@ -153,13 +153,18 @@ static void check_scrubbed(const struct world *world, bool is_the_peers) {
   }
 }
 
-static void check_reply(const struct weir_call_report *report) {
-  grpc_metadata entries[WEIR_REPLY_METADATA_MAX];
-  const size_t count = weir_reply_metadata(report, entries);
+/* What a service answers because of the call. */
+static void check_reply(const struct world *world, const struct weir_call_report *report) {
+  struct weir_reply reply;
+  grpc_op op;
+  weir_reply_status(report, &reply, &op);
+  assert_int_equal(op.data.send_status_from_server.status, world->unary.status);
+  assert_null(strchr(reply.message, 'Q'));
+  const size_t count = op.data.send_status_from_server.trailing_metadata_count;
   assert_true(count <= WEIR_REPLY_METADATA_MAX);
   for (size_t i = 0; i < count; i++) {
-    assert_true(slice_is(entries[i].key, "grpc-retry-pushback-ms"));
-    assert_true(slice_is(entries[i].value, "-1"));
+    assert_true(slice_is(reply.trailing_metadata[i].key, "grpc-retry-pushback-ms"));
+    assert_true(slice_is(reply.trailing_metadata[i].value, "-1"));
   }
 }
 
@@ -171,7 +176,7 @@ static void check(const struct world *world) {
   assert_int_equal(report.code, status);
   assert_int_equal(status == GRPC_STATUS_OK, report.raw_code == GRPC_STATUS_OK);
   assert_int_equal(world->unary.error_string == NULL, status == GRPC_STATUS_OK);
-  check_reply(&report);
+  check_reply(world, &report);
   const bool is_scrubbed = world->f->translation.boundary && status != GRPC_STATUS_OK;
   assert_int_equal(world->f->log.n_records, is_scrubbed);
   if (is_scrubbed) {
