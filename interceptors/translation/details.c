@@ -51,21 +51,20 @@ static upb_StringView type_of(upb_StringView type_url) {
   return upb_StringView_FromDataAndSize(NULL, 0);
 }
 
-/* The policy's name of a type; NULL = the type is not kept. */
-static const char *kept_name(const struct rebuild *rebuild, upb_StringView type) {
+/* The policy's name of a type; empty when the type is not kept. */
+static upb_StringView kept_name(const struct rebuild *rebuild, upb_StringView type) {
   for (size_t i = 0; i < rebuild->n_names && type.size > 0; i++) {
     const char *name = rebuild->names[i];
     if (strlen(name) == type.size && memcmp(name, type.data, type.size) == 0) {
-      return name;
+      return upb_StringView_FromDataAndSize(name, type.size);
     }
   }
-  return NULL;
+  return upb_StringView_FromDataAndSize(NULL, 0);
 }
 
 /* Adds a detail under a type_url of weir's own. */
-static bool keep(struct rebuild *rebuild, const char *name, upb_StringView value) {
-  const size_t name_size = strlen(name);
-  const size_t url_size = TYPE_URL_PREFIX_SIZE + name_size;
+static bool keep(struct rebuild *rebuild, upb_StringView name, upb_StringView value) {
+  const size_t url_size = TYPE_URL_PREFIX_SIZE + name.size;
   rebuild->n_bytes += url_size + value.size;
   if (rebuild->n_bytes > WEIR__DETAILS_BYTES) {
     return false;
@@ -76,7 +75,7 @@ static bool keep(struct rebuild *rebuild, const char *name, upb_StringView value
     return false;
   }
   memcpy(url, TYPE_URL_PREFIX, TYPE_URL_PREFIX_SIZE);
-  memcpy(url + TYPE_URL_PREFIX_SIZE, name, name_size);
+  memcpy(url + TYPE_URL_PREFIX_SIZE, name.data, name.size);
   google_protobuf_Any_set_type_url(any, upb_StringView_FromDataAndSize(url, url_size));
   google_protobuf_Any_set_value(any, value);
   return true;
@@ -87,8 +86,9 @@ static bool keep_named(struct rebuild *rebuild, const google_rpc_Status *sent) {
   size_t n_sent = 0;
   const google_protobuf_Any *const *details = google_rpc_Status_details(sent, &n_sent);
   for (size_t i = 0; i < n_sent; i++) {
-    const char *name = kept_name(rebuild, type_of(google_protobuf_Any_type_url(details[i])));
-    if (name != NULL && !keep(rebuild, name, google_protobuf_Any_value(details[i]))) {
+    const upb_StringView name =
+        kept_name(rebuild, type_of(google_protobuf_Any_type_url(details[i])));
+    if (name.size > 0 && !keep(rebuild, name, google_protobuf_Any_value(details[i]))) {
       return false;
     }
   }

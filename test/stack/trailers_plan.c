@@ -143,21 +143,13 @@ static void add_planted(struct trailers_plan *plan, const char *key, const char 
 }
 
 static void read_pushback(struct trailers_plan *plan) {
-  static const char *const texts[] = {"-1",
-                                      "0",
-                                      "1",
-                                      "250",
-                                      "10000",
-                                      "",
-                                      "2 500",
-                                      "+17",
-                                      "4294967296",
-                                      "-9223372036854775809",
-                                      "1x",
-                                      "0x10",
-                                      "\xff"
-                                      "1",
-                                      "000000000000000000000001"};
+  static const char *const texts[] = {"-1",         "0",
+                                      "1",          "250",
+                                      "10000",      "",
+                                      "2 500",      "+17",
+                                      "4294967296", "-9223372036854775809",
+                                      "1x",         "0x10",
+                                      "\3771",      "000000000000000000000001"};
   const uint8_t byte = next(plan);
   const size_t index = (size_t)(byte >> 1) % (sizeof texts / sizeof texts[0]);
   if ((byte & 1) != 0) {
