@@ -6,7 +6,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -20,12 +19,20 @@
 /* The longest are percent-encoded and hexadecimal with spaces: three bytes for one. */
 #define FORM_SIZE (SECRET_PERCENT_LENGTH + 1)
 
+static const char hex_digits[] = "0123456789abcdef";
+
+static void put_hex(char out[2], char byte) {
+  out[0] = hex_digits[(unsigned char)byte >> 4];
+  out[1] = hex_digits[(unsigned char)byte & 0xf];
+}
+
 void secret_make(struct secret *secret) {
-  unsigned char bytes[HALF_LENGTH];
+  char bytes[HALF_LENGTH];
   assert_int_equal(getrandom(bytes, sizeof bytes, 0), sizeof bytes);
   for (size_t i = 0; i < sizeof bytes; i++) {
-    (void)snprintf(secret->text + 2 * i, 3, "%02x", bytes[i]);
+    put_hex(secret->text + 2 * i, bytes[i]);
   }
+  secret->text[SECRET_LENGTH] = '\0';
 }
 
 /* --- the forms of a text --- */
@@ -52,15 +59,17 @@ static void base64_of(const char *text, size_t length, size_t offset, char *out)
   *out = '\0';
 }
 
-/* The codes of hexadecimal digits have no letters in them, so capitals make no difference. */
-static void codes_of(const char *text, size_t length, const char *before, char *out) {
-  size_t size = 0;
-  out[0] = '\0';
+/* The codes of hexadecimal digits have no letters in them, so capitals make no difference. `before`
+ * stands before each, 0 = nothing does. */
+static void codes_of(const char *text, size_t length, char before, char *out) {
   for (size_t i = 0; i < length; i++) {
-    size +=
-        (size_t)snprintf(out + size, FORM_SIZE - size, "%s%02x",
-                         i > 0 || *before == '%' ? before : "", (unsigned)(unsigned char)text[i]);
+    if (before != 0) {
+      *out++ = before;
+    }
+    put_hex(out, text[i]);
+    out += 2;
   }
+  *out = '\0';
 }
 
 static void plain_form(const char *text, size_t length, char *out) {
@@ -81,15 +90,16 @@ static void base64_form_2(const char *text, size_t length, char *out) {
 }
 
 static void percent_form(const char *text, size_t length, char *out) {
-  codes_of(text, length, "%", out);
+  codes_of(text, length, '%', out);
 }
 
 static void hex_form(const char *text, size_t length, char *out) {
-  codes_of(text, length, "", out);
+  codes_of(text, length, 0, out);
 }
 
 static void dump_form(const char *text, size_t length, char *out) {
-  codes_of(text, length, " ", out);
+  codes_of(text, length, ' ', out);
+  memmove(out, out + 1, strlen(out)); /* none before the first */
 }
 
 static const struct {
@@ -119,5 +129,5 @@ void secret_to_base64(const struct secret *secret, char out[SECRET_BASE64_LENGTH
 }
 
 void secret_to_percent(const struct secret *secret, char out[SECRET_PERCENT_LENGTH + 1]) {
-  codes_of(secret->text, SECRET_LENGTH, "%", out);
+  codes_of(secret->text, SECRET_LENGTH, '%', out);
 }

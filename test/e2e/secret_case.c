@@ -47,9 +47,9 @@ const char *way_name(enum way way) {
 #define SMALL METHODS("\"maxResponseMessageBytes\":8")
 
 static const struct front_kind kinds[N_ALL_FRONTS] = {
-    [FRONT_OPEN] = {.why = "no boundary", .translation = NO_BOUNDARY},
+    [FRONT_OPEN] = {.why = "no boundary", .fields = NO_BOUNDARY},
     [FRONT_OPEN_RETRIES] = {.why = "no boundary, retries",
-                            .translation = NO_BOUNDARY,
+                            .fields = NO_BOUNDARY,
                             .methods = RETRIES,
                             .retries = true},
     [FRONT_BOUNDARY] = {.why = "boundary", .is_boundary = true},
@@ -58,15 +58,14 @@ static const struct front_kind kinds[N_ALL_FRONTS] = {
                                 .is_boundary = true,
                                 .retries = true},
     [FRONT_KEEPS] = {.why = "boundary that keeps",
-                     .translation =
-                         "\"translation\":{\"keepMetadata\":[\"" KEPT_KEY "\",\"" KEPT_HEADER_KEY
-                         "\"],\"keepDetails\":[\"" KEPT_TYPE "\"]}",
+                     .fields = "\"translation\":{\"keepMetadata\":[\"" KEPT_KEY
+                               "\",\"" KEPT_HEADER_KEY "\"],\"keepDetails\":[\"" KEPT_TYPE "\"]}",
                      .is_boundary = true,
                      .keeps = true},
     [FRONT_METHOD_OPEN] = {.why = "boundary, but not for the method",
                            .methods = METHODS(BOUNDARY("false"))},
     [FRONT_METHOD_BOUNDARY] = {.why = "boundary for the method",
-                               .translation = NO_BOUNDARY,
+                               .fields = NO_BOUNDARY,
                                .methods = METHODS(BOUNDARY("true")),
                                .is_boundary = true},
     [FRONT_WAITS] = {.why = "boundary, long backoff",
@@ -79,9 +78,13 @@ static const struct front_kind kinds[N_ALL_FRONTS] = {
     [FRONT_BREAKS] = {.why = "boundary, breaker",
                       .breaker = "\"breaker\":{\"minRequests\":1}",
                       .is_boundary = true},
+    [FRONT_RETRIES_LATE] = {.why = "no boundary, retries after headers",
+                            .fields = NO_BOUNDARY ",\"retry\":{\"retryAfterHeaders\":true}",
+                            .methods = RETRIES,
+                            .retries = true},
     [FRONT_SMALL] = {.why = "boundary, small responses", .methods = SMALL, .is_boundary = true},
     [FRONT_SMALL_OPEN] = {.why = "no boundary, small responses",
-                          .translation = NO_BOUNDARY,
+                          .fields = NO_BOUNDARY,
                           .methods = SMALL},
 };
 
@@ -91,10 +94,10 @@ struct front *front_open(enum front_name name, const struct channel_setup *where
   struct front *front = calloc(1, sizeof *front);
   assert_non_null(front);
   front->kind = kind;
-  (void)snprintf(
-      policy, sizeof policy, "{%s%s%s%s%s}", kind->breaker != NULL ? kind->breaker : NO_BREAKER,
-      kind->translation != NULL ? "," : "", kind->translation != NULL ? kind->translation : "",
-      kind->methods != NULL ? "," : "", kind->methods != NULL ? kind->methods : "");
+  (void)snprintf(policy, sizeof policy, "{%s%s%s%s%s}",
+                 kind->breaker != NULL ? kind->breaker : NO_BREAKER,
+                 kind->fields != NULL ? "," : "", kind->fields != NULL ? kind->fields : "",
+                 kind->methods != NULL ? "," : "", kind->methods != NULL ? kind->methods : "");
   kept_log_init(&front->log);
   struct channel_setup setup = *where;
   setup.policy = policy;

@@ -41,9 +41,8 @@ const char *way_name(enum way way);
 /* What the policy of a channel says. */
 struct front_kind {
   const char *why;
-  const char
-      *translation; /* fields of the policy, and of its entry for every method; NULL = none */
-  const char *methods;
+  const char *fields;  /* NULL = none */
+  const char *methods; /* the entry for every method; NULL = none */
   const char *breaker; /* NULL = switched off */
   bool is_boundary;
   bool retries; /* twice at most */
@@ -60,10 +59,11 @@ enum front_name {
 
   FRONT_METHOD_OPEN = N_FRONTS,
   FRONT_METHOD_BOUNDARY,
-  FRONT_WAITS,   /* half a minute between attempts */
-  FRONT_HURRIES, /* a tenth of a second in all */
-  FRONT_BREAKS,  /* the breaker opens at the first failure */
-  FRONT_SMALL,   /* responses of eight bytes */
+  FRONT_WAITS,        /* half a minute between attempts */
+  FRONT_HURRIES,      /* a tenth of a second in all */
+  FRONT_BREAKS,       /* the breaker opens at the first failure */
+  FRONT_RETRIES_LATE, /* no boundary; after headers too */
+  FRONT_SMALL,        /* responses of eight bytes */
   FRONT_SMALL_OPEN,
   N_ALL_FRONTS
 };

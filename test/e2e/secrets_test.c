@@ -31,6 +31,36 @@
 #include "test/e2e/support/test_server.h"
 #include "test/support/batched_call.h"
 
+/* --- the search --- */
+
+static void a_secret_is_found_in_every_form(void **state) {
+  (void)state;
+  static const struct secret secret = {.text = "0123456789abcdef01234567"};
+  static const struct {
+    const char *why;
+    const char *text;
+  } rows[] = {
+      {"as it is", "x0123456789abcdef01234567x"},
+      {"a first half", "x0123456789abx"},
+      {"a second half", "xcdef01234567x"},
+      {"base64, 0 before it", "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3Lg=="},
+      {"base64, 1 before it", "YTAxMjM0NTY3ODlhYmNkZWYwMTIzNDU2Ny4="},
+      {"base64, 2 before it", "YWIwMTIzNDU2Nzg5YWJjZGVmMDEyMzQ1Njcu"},
+      {"base64 of a half", "MDEyMzQ1Njc4OWFi"},
+      {"percent-encoded",
+       "%30%31%32%33%34%35%36%37%38%39%61%62%63%64%65%66%30%31%32%33%34%35%36%37"},
+      {"hexadecimal", "303132333435363738396162636465663031323334353637"},
+      {"hexadecimal of a half, with spaces", "63 64 65 66 30 31 32 33 34 35 36 37"},
+  };
+  for (size_t i = 0; i < COUNT_OF(rows); i++) {
+    if (secret_find(&secret, rows[i].text, strlen(rows[i].text)) == NULL) {
+      fail_msg("%s: not found", rows[i].why);
+    }
+  }
+  assert_null(secret_find(&secret, "0123456789a bcdef0123456", 24));
+  assert_null(secret_find(&secret, NULL, 0));
+}
+
 /* --- a server that answers with secrets --- */
 
 /* What the caller may see of the last answer. */
@@ -174,6 +204,28 @@ static void a_method_has_a_boundary_of_its_own(void **state) {
   garden_open_front(&garden, FRONT_METHOD_BOUNDARY);
   for (int way = 0; way < N_ALL_WAYS; way++) {
     try_code(&garden, GRPC_STATUS_FAILED_PRECONDITION, (enum way)way);
+  }
+  garden_close(&garden);
+}
+
+/* Headers without a message do not bind a call in one batch, where the policy says so: those of the
+ * first attempt are nobody's. */
+static void headers_of_an_attempt_before_are_not_seen(void **state) {
+  (void)state;
+  static struct secret_result result;
+  struct garden garden;
+  garden_open(&garden);
+  garden_open_front(&garden, FRONT_RETRIES_LATE);
+  const struct plant *plants = garden.planter.plants;
+  for (int way = 0; way < N_ALL_WAYS; way++) {
+    if (!way_is_one_batch((enum way)way)) {
+      continue;
+    }
+    garden_plant(&garden, GRPC_STATUS_UNAVAILABLE, BEFORE_HEADERS, BEFORE_HEADERS);
+    secret_call(garden.fronts[FRONT_RETRIES_LATE], (enum way)way, "retried after headers", &result);
+    assert_int_equal(result.report.n_attempts, 2);
+    assert_plant_seen(&result, &plants[0], 0);
+    assert_plant_seen(&result, &plants[1], plant_places(&plants[1]));
   }
   garden_close(&garden);
 }
@@ -951,8 +1003,10 @@ static void a_services_own_caller_sees_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_secret_is_found_in_every_form),
       cmocka_unit_test(nothing_that_a_server_writes_is_seen_of_a_failure),
       cmocka_unit_test(a_method_has_a_boundary_of_its_own),
+      cmocka_unit_test(headers_of_an_attempt_before_are_not_seen),
       cmocka_unit_test(a_response_that_is_too_large_is_not_seen),
       cmocka_unit_test(a_response_that_is_too_late_is_not_seen),
       cmocka_unit_test(a_refusal_shows_nothing_of_what_it_is_for),
