@@ -9,6 +9,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc_security.h>
 #include <grpc/slice.h>
+#include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
 #include "test/e2e/support/bare_call.h"
@@ -136,17 +137,19 @@ void next_answer_fini(struct next_answer *answer) {
 
 /* --- unary --- */
 
-static void ask_weir(struct next *next, const struct served *served, enum weir_inbound_bond bond,
-                     grpc_byte_buffer *message, struct next_answer *answer_out) {
+static void ask_weir(struct next *next, const struct served *served, grpc_byte_buffer *message,
+                     struct next_answer *answer_out) {
   struct weir_unary_request request = WEIR_UNARY_REQUEST_INIT;
   struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
   grpc_metadata root = root_entry(served);
-  request.method = CHAIN_ASK;
+  char *method = grpc_slice_to_c_string(served->details->method);
+  bool anyway = strcmp(method, CHAIN_FINISH) == 0;
+  request.method = anyway ? CHAIN_ASK : method;
   request.message = message;
   request.metadata = &root;
   request.n_metadata = 1;
   request.inbound = served->inbound;
-  request.inbound_bond = bond;
+  request.inbound_bond = anyway ? WEIR_INBOUND_DETACHED : WEIR_INBOUND_ATTACHED;
   int64_t begun_at_ns = journal_now_ns();
   check(weir_unary(next->weir, &request, &reply) == WEIR_OK, "weir_unary");
   tell_report(next, served, begun_at_ns, &reply.report);
@@ -155,6 +158,7 @@ static void ask_weir(struct next *next, const struct served *served, enum weir_i
   reply.message = NULL;
   weir_unary_reply_fini(&reply);
   root_entry_fini(&root);
+  gpr_free(method);
 }
 
 /* A service as they are without weir: it makes the call under the request's, so that deadline and
@@ -163,7 +167,8 @@ static void ask_bare(struct next *next, const struct served *served, grpc_byte_b
                      struct next_answer *answer_out) {
   struct weir__bare_reply reply;
   grpc_metadata root = root_entry(served);
-  const struct weir__bare_request request = {.method = CHAIN_ASK,
+  char *method = grpc_slice_to_c_string(served->details->method);
+  const struct weir__bare_request request = {.method = method,
                                              .message = message,
                                              .metadata = &root,
                                              .n_metadata = 1,
@@ -180,12 +185,13 @@ static void ask_bare(struct next *next, const struct served *served, grpc_byte_b
   reply.message = NULL;
   weir__bare_reply_fini(&reply);
   root_entry_fini(&root);
+  gpr_free(method);
 }
 
-void next_ask(struct next *next, const struct served *served, enum weir_inbound_bond bond,
-              grpc_byte_buffer *message, struct next_answer *answer_out) {
+void next_ask(struct next *next, const struct served *served, grpc_byte_buffer *message,
+              struct next_answer *answer_out) {
   if (next->weir != NULL) {
-    ask_weir(next, served, bond, message, answer_out);
+    ask_weir(next, served, message, answer_out);
   } else {
     ask_bare(next, served, message, answer_out);
   }

@@ -43,10 +43,10 @@ struct next_answer {
 void next_answer_init(struct next_answer *answer, grpc_status_code code, grpc_slice text);
 void next_answer_fini(struct next_answer *answer);
 
-/* Asks for the request being served, and waits. `message` loses its bytes. `bond`: with weir only,
- * whether the request's end is this call's. */
-void next_ask(struct next *next, const struct served *served, enum weir_inbound_bond bond,
-              grpc_byte_buffer *message, struct next_answer *answer_out);
+/* Asks for the request being served, by its method, and waits. `message` loses its bytes. With weir,
+ * a call for CHAIN_FINISH is detached, and asks by CHAIN_ASK. */
+void next_ask(struct next *next, const struct served *served, grpc_byte_buffer *message,
+              struct next_answer *answer_out);
 
 /* Asks for a stream; with weir only. Each message is given to `pass`, which keeps nothing of it and
  * returns false when no more are wanted. */

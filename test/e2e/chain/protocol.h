@@ -16,7 +16,8 @@
 #include <weir/outcome.h>
 #include <weir/reason.h>
 
-#define CHAIN_ASK "/chain.Service/Ask"       /* a unary method */
+#define CHAIN_HELLO "/chain.Service/Hello"   /* a unary method */
+#define CHAIN_ASK "/chain.Service/Ask"       /* the same, for policies that are about one of them */
 #define CHAIN_WATCH "/chain.Service/Watch"   /* streams messages, as many as ordered */
 #define CHAIN_FINISH "/chain.Service/Finish" /* as Ask; the next one is asked to finish anyway */
 

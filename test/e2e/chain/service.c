@@ -174,13 +174,10 @@ static bool pass_on(void *context, grpc_byte_buffer *message) {
 static void ask_next(struct request *request, grpc_byte_buffer *message,
                      struct next_answer *answer_out) {
   struct next *next = request->worker->service->next;
-  grpc_slice method = request->served.details->method;
-  if (grpc_slice_str_cmp(method, CHAIN_WATCH) == 0) {
+  if (grpc_slice_str_cmp(request->served.details->method, CHAIN_WATCH) == 0) {
     next_watch(next, &request->served, message, pass_on, request, answer_out);
   } else {
-    bool anyway = grpc_slice_str_cmp(method, CHAIN_FINISH) == 0;
-    next_ask(next, &request->served, anyway ? WEIR_INBOUND_DETACHED : WEIR_INBOUND_ATTACHED,
-             message, answer_out);
+    next_ask(next, &request->served, message, answer_out);
   }
 }
 
