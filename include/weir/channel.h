@@ -27,6 +27,12 @@ extern "C" {
 typedef struct weir_channel weir_channel;
 typedef struct weir_call weir_call;
 
+/* What the application says of the core's own retries on a channel that it hands over. */
+enum weir_core_retries {
+  WEIR_CORE_RETRIES_UNKNOWN = 0, /* they may be on, as the core's default has it */
+  WEIR_CORE_RETRIES_OFF          /* the channel was made with grpc.enable_retries 0 */
+};
+
 /* What a channel is made with beside the core's arguments. Start from WEIR_CHANNEL_OPTIONS_INIT. */
 struct weir_channel_options {
   size_t size;
@@ -34,12 +40,13 @@ struct weir_channel_options {
   const struct weir_log_sink *log;        /* NULL = one JSON line a record on standard error */
   const struct weir_allocator *allocator; /* NULL = malloc */
   const struct weir_random *random;       /* NULL = a generator a thread, seeded by the system */
+  enum weir_core_retries core_retries;    /* of weir_channel_wrap; no other function looks at it */
 };
 
 #define WEIR_CHANNEL_OPTIONS_INIT                                                                \
   {                                                                                              \
     .size = sizeof(struct weir_channel_options), .policy = NULL, .log = NULL, .allocator = NULL, \
-    .random = NULL                                                                               \
+    .random = NULL, .core_retries = WEIR_CORE_RETRIES_UNKNOWN                                    \
   }
 
 /* Makes a channel, as grpc_channel_create does, with a policy. The core's own retries are switched
@@ -78,6 +85,27 @@ WEIR_API weir_channel *weir_lame_client_channel_create(const char *target,
                                                        grpc_status_code error_code,
                                                        const char *error_message,
                                                        const struct weir_channel_options *options);
+
+/* Puts the stack on a channel that weir has not created: calls go through all layers, by the policy
+ * in `options`. What weir sets on the channels that it creates can't be set any more, so it depends
+ * on the channel what holds: the core may retry by itself, apply a service config that the resolver
+ * brings, and abort the process when a peer ends a stream without a status (doc/surface.md).
+ *
+ * Unless `options` says that the core's retries are off, weir makes none on this channel, and no
+ * free replay either, so that attempts don't multiply; it does not mark its calls as a retrying
+ * layer's; and it logs so, once (WEIR_LOG_CHANNEL_WRAPPED).
+ *
+ * Ownership: on success `core` is taken over, and ends with the last call, as the channel of
+ *            weir_channel_create does; what the application has under way on it goes on. On failure
+ *            it is the caller's still. `options` as in weir_channel_create. `*channel_out` is the
+ *            caller's until weir_channel_destroy; on failure it is NULL.
+ * Threads:   any thread; the log sink runs in it.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `core` is NULL or a weir channel's already, by whatever
+ *            function, or a field of `options` is out of range. WEIR_ERROR_UNSUPPORTED `options` is
+ *            from a newer header and asks for what this library lacks. WEIR_ERROR_NO_MEMORY. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options,
+                  weir_channel **channel_out);
 
 /* Ends a channel. Calls under way go on; the core's channel ends with the last of them.
  *
@@ -197,8 +225,8 @@ WEIR_API void weir_channel_reset_connect_backoff(weir_channel *channel);
 WEIR_API char *weir_channel_get_target(weir_channel *channel);
 
 /* Tells the load balancing policy and the service config that the core uses, as
- * grpc_channel_get_info does. The service config is what weir has handed on; the method configs are
- * in weir's policy.
+ * grpc_channel_get_info does. The service config is what weir has handed on, or what a wrapped
+ * channel was made with; the method configs are in weir's policy.
  *
  * Ownership: `channel_info` is borrowed for the call; what is written to where it points is the
  *            caller's until gpr_free.
@@ -209,7 +237,7 @@ WEIR_API void weir_channel_get_info(weir_channel *channel, const grpc_channel_in
 /* Gives the core's channel, for what weir has no function for. Calls that are made on it pass weir
  * by: no deadline is kept, no breaker asked, nothing is translated or retried, by the core neither.
  *
- * Ownership: the result is borrowed until weir_channel_destroy; it must not be destroyed.
+ * Ownership: the result is borrowed until weir_channel_destroy; it can't be destroyed or wrapped.
  * Threads:   any thread.
  * Errors:    none. */
 WEIR_API grpc_channel *weir_channel_core(weir_channel *channel);

@@ -16,7 +16,7 @@ struct retry_layer {
   weir_interceptor base;
   const struct weir_allocator *allocator;
   struct weir__throttle *throttle; /* NULL = none */
-  char *owner_name;
+  char *owner_name;                /* NULL = it makes no retries */
 };
 
 struct retry_call {
@@ -32,7 +32,10 @@ static bool has_retry_policy(const struct weir_method_policy *method) {
   return method->retry.max_attempts > 1;
 }
 
-static bool owns_retries(const struct weir_plan *plan) {
+static bool owns_retries(const struct retry_layer *layer, const struct weir_plan *plan) {
+  if (layer->owner_name == NULL) {
+    return false;
+  }
   switch (plan->method->retry_options->owner) {
   case WEIR_RETRY_OWNER_OUTERMOST:
     return !plan->outer_owns_retries && has_retry_policy(plan->method);
@@ -50,7 +53,8 @@ static enum weir_admission retry_admit(weir_interceptor *self, void *call_state,
                                        const struct weir_event *event, struct weir_plan *plan) {
   (void)call_state;
   (void)event;
-  plan->retry_owner = owns_retries(plan) && plan->replayable ? layer_of(self)->owner_name : NULL;
+  const struct retry_layer *layer = layer_of(self);
+  plan->retry_owner = owns_retries(layer, plan) && plan->replayable ? layer->owner_name : NULL;
   plan->min_attempt_ns = plan->method->retry_options->min_attempt_time_ns;
   return WEIR_ADMISSION_PROCEED;
 }
@@ -106,8 +110,12 @@ static bool is_committed(const struct weir_outcome *outcome, const struct weir_p
 
 /* Why a retryable failure of a call with a policy is not retried; WEIR_REASON_NONE = it is. The
  * order is A6's: the throttle was asked before, since it counts every such failure. */
-static enum weir_reason refusal_of(const struct weir_outcome *outcome,
+static enum weir_reason refusal_of(const struct retry_layer *layer,
+                                   const struct weir_outcome *outcome,
                                    const struct weir_plan *plan) {
+  if (layer->owner_name == NULL) {
+    return WEIR_REASON_NOT_OWNER; /* first: what else there is would be said of every call */
+  }
   if (is_committed(outcome, plan)) {
     return WEIR_REASON_COMMITTED;
   }
@@ -121,7 +129,7 @@ static enum weir_reason refusal_of(const struct weir_outcome *outcome,
   if (outcome->pushback == WEIR_PUSHBACK_STOP) {
     return WEIR_REASON_PUSHBACK;
   }
-  if (!owns_retries(plan)) {
+  if (!owns_retries(layer, plan)) {
     return WEIR_REASON_NOT_OWNER;
   }
   return plan->replayable ? WEIR_REASON_NONE : WEIR_REASON_NOT_REPLAYABLE;
@@ -167,7 +175,8 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
                                           const struct weir_outcome *outcome,
                                           struct weir_plan *plan) {
   struct retry_call *call = call_state;
-  struct weir__throttle *throttle = layer_of(self)->throttle;
+  const struct retry_layer *layer = layer_of(self);
+  struct weir__throttle *throttle = layer->throttle;
   plan->uncounted = false;
   if (weir__outcome_is_ok(outcome)) {
     if (throttle != NULL) {
@@ -178,7 +187,7 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
   if (weir__outcome_is_local(outcome) && !weir__outcome_is_attempt_timeout(outcome)) {
     return finish(plan, local_reason(outcome->origin));
   }
-  if (may_replay(call, outcome, plan)) {
+  if (layer->owner_name != NULL && may_replay(call, outcome, plan)) {
     call->replayed = true;
     plan->uncounted = true;
     return retry_at(plan, event->now_ns);
@@ -189,7 +198,7 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
   if (!throttle_charge(throttle)) {
     return finish(plan, WEIR_REASON_THROTTLED);
   }
-  enum weir_reason refusal = refusal_of(outcome, plan);
+  enum weir_reason refusal = refusal_of(layer, outcome, plan);
   if (refusal != WEIR_REASON_NONE) {
     return finish(plan, refusal);
   }
@@ -224,10 +233,12 @@ enum weir_error weir__retry_layer_new(struct weir__throttle *throttle, const cha
   }
   layer->base.vtable = &retry_vtable;
   layer->allocator = memory;
-  layer->owner_name = weir__copy_text(memory, owner_name, strlen(owner_name));
-  if (layer->owner_name == NULL) {
-    weir__free(memory, layer);
-    return WEIR_ERROR_NO_MEMORY;
+  if (owner_name != NULL) {
+    layer->owner_name = weir__copy_text(memory, owner_name, strlen(owner_name));
+    if (layer->owner_name == NULL) {
+      weir__free(memory, layer);
+      return WEIR_ERROR_NO_MEMORY;
+    }
   }
   if (throttle != NULL) {
     weir__throttle_ref(throttle);

@@ -14,8 +14,9 @@
 
 /* `throttle` NULL = retries are not throttled; else the layer takes a share of its own.
  * `owner_name`, the policy's name, is copied; the plan's retry_owner points to the copy until the
- * layer is destroyed. The caller ends `*layer_out` with its destroy hook; NULL on failure.
- * WEIR_ERROR_NO_MEMORY. */
+ * layer is destroyed. NULL = the channel's retries are not weir's to make: this layer owns none,
+ * whatever the policy says, and repeats nothing. The caller ends `*layer_out` with its destroy hook;
+ * NULL on failure. WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__retry_layer_new(struct weir__throttle *throttle,
                                                       const char *owner_name,
                                                       const struct weir_allocator *allocator,

@@ -45,6 +45,8 @@ struct weir__environment {
   struct weir__replay_budget replay_budget;
   struct weir__call_counters counters;
   _Atomic(struct weir__registered_method *) registered; /* a list that only grows */
+  struct weir__environment *previous_claim; /* this and `next_claim`: src/channel/core_claims.c's */
+  struct weir__environment *next_claim;
 };
 
 static inline void weir__environment_ref(struct weir__environment *environment) {

@@ -11,6 +11,7 @@
 #include "src/base/random.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
+#include "src/channel/core_claims.h"
 #include "src/channel/registered_method.h"
 #include "src/log/json_log.h"
 #include "src/outcome/wire_signals.h"
@@ -99,6 +100,7 @@ void weir__environment_unref(struct weir__environment *environment) {
   weir_policy_unref(environment->policy);
   weir__registered_methods_free(environment);
   if (environment->channel != NULL) {
+    weir__core_unclaim(environment);
     grpc_channel_destroy(environment->channel);
   }
   weir__free(environment->allocator, environment->target);
@@ -106,6 +108,7 @@ void weir__environment_unref(struct weir__environment *environment) {
 }
 
 static struct weir__environment *environment_new(const char *target,
+                                                 enum weir_core_retries core_retries,
                                                  const struct weir_channel_options *options) {
   const struct weir_allocator *allocator = weir__allocator_or_default(options->allocator);
   struct weir__environment *environment = weir__zalloc(allocator, sizeof *environment);
@@ -116,7 +119,8 @@ static struct weir__environment *environment_new(const char *target,
   environment->allocator = allocator;
   environment->random = weir__random_or_default(options->random);
   environment->log = options->log != NULL ? options->log : weir__json_log_default_sink();
-  environment->signals_trusted = weir__wire_signals_trusted();
+  environment->signals_trusted =
+      core_retries == WEIR_CORE_RETRIES_OFF && weir__wire_signals_trusted();
   atomic_init(&environment->replay_budget.n_bytes, 0);
   atomic_init(&environment->replay_budget.n_overflows, 0);
   atomic_init(&environment->counters.n_clamped_deadlines, 0);
@@ -131,7 +135,8 @@ static struct weir__environment *environment_new(const char *target,
         weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;
   }
   if (environment->target == NULL || environment->policy == NULL ||
-      weir__stack_init(&environment->stack, environment->policy, target, allocator) != WEIR_OK ||
+      weir__stack_init(&environment->stack, environment->policy, target, core_retries, allocator) !=
+          WEIR_OK ||
       environment->stack.states_bytes > WEIR__CALL_STATES_BYTES) {
     weir__environment_unref(environment);
     return NULL;
@@ -139,10 +144,10 @@ static struct weir__environment *environment_new(const char *target,
   return environment;
 }
 
-weir_channel *weir__channel_new(grpc_channel *core, const char *target,
-                                const struct weir__transport *transport,
+weir_channel *weir__channel_new(const char *target, const struct weir__transport *transport,
+                                enum weir_core_retries core_retries,
                                 const struct weir_channel_options *options) {
-  struct weir__environment *environment = environment_new(target, options);
+  struct weir__environment *environment = environment_new(target, core_retries, options);
   if (environment == NULL) {
     return NULL;
   }
@@ -154,7 +159,6 @@ weir_channel *weir__channel_new(grpc_channel *core, const char *target,
   atomic_init(&channel->n_refs, 1);
   channel->environment = environment;
   channel->transport = transport;
-  environment->channel = core;
   return channel;
 }
 
@@ -165,7 +169,12 @@ static weir_channel *channel_begin(const char *target, const struct weir_channel
       (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK)) {
     return NULL;
   }
-  return weir__channel_new(NULL, target, weir__transport_core(), &known);
+  return weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known);
+}
+
+/* A new channel of the core's is nobody else's. */
+static void take_core(weir_channel *channel, grpc_channel *core) {
+  (void)weir__core_claim(channel->environment, core);
 }
 
 /* As channel_begin; `*all_out` is what the core is to be made with, its array to be freed. */
@@ -186,7 +195,7 @@ weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *
   grpc_channel_args all;
   weir_channel *channel = channel_begin_with(target, args, options, &all);
   if (channel != NULL) {
-    channel->environment->channel = grpc_channel_create(target, creds, &all);
+    take_core(channel, grpc_channel_create(target, creds, &all));
     weir__free(channel->environment->allocator, all.args);
   }
   return channel;
@@ -199,7 +208,7 @@ weir_channel *weir_channel_create_from_fd(const char *target, int fd,
   grpc_channel_args all;
   weir_channel *channel = channel_begin_with(target, args, options, &all);
   if (channel != NULL) {
-    channel->environment->channel = grpc_channel_create_from_fd(target, fd, creds, &all);
+    take_core(channel, grpc_channel_create_from_fd(target, fd, creds, &all));
     weir__free(channel->environment->allocator, all.args);
   }
   return channel;
@@ -210,8 +219,8 @@ weir_channel *weir_lame_client_channel_create(const char *target, grpc_status_co
                                               const struct weir_channel_options *options) {
   weir_channel *channel = channel_begin(target, options);
   if (channel != NULL) {
-    channel->environment->channel = grpc_lame_client_channel_create(
-        target, error_code, error_message != NULL ? error_message : "");
+    take_core(channel, grpc_lame_client_channel_create(target, error_code,
+                                                       error_message != NULL ? error_message : ""));
   }
   return channel;
 }

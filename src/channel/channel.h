@@ -21,10 +21,10 @@ struct weir_channel {
   _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
 };
 
-/* Makes a channel over `core`, which is taken over on success. `options` is complete (not NULL).
- * NULL when there is no memory. */
-weir_channel *weir__channel_new(grpc_channel *core, const char *target,
-                                const struct weir__transport *transport,
+/* Makes a channel whose core's is still to come. `options` is complete (not NULL), and
+ * `core_retries` stands in the place of its own. NULL when there is no memory. */
+weir_channel *weir__channel_new(const char *target, const struct weir__transport *transport,
+                                enum weir_core_retries core_retries,
                                 const struct weir_channel_options *options);
 
 /* A share of the channel for a blocking call, which may outlast the application's. */

@@ -23,8 +23,21 @@ void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer) {
   stack->states_bytes += (layer->vtable->call_state_size + alignment - 1) / alignment * alignment;
 }
 
+/* What a layer marks its calls with; NULL = it makes no retries, since the core may make its
+ * own. */
+static const char *owner_name(const weir_policy *policy, enum weir_core_retries core_retries) {
+  switch (core_retries) {
+  case WEIR_CORE_RETRIES_OFF:
+    return weir__policy_name(policy);
+  case WEIR_CORE_RETRIES_UNKNOWN:
+    break;
+  }
+  return NULL;
+}
+
 static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *policy,
-                                 const char *target, const struct weir_allocator *allocator) {
+                                 const char *target, enum weir_core_retries core_retries,
+                                 const struct weir_allocator *allocator) {
   uint32_t max_tokens = 0;
   uint32_t ratio_milli = 0;
   struct weir__throttle *throttle = NULL;
@@ -36,7 +49,7 @@ static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *p
   }
   weir_interceptor *layer = NULL;
   enum weir_error error =
-      weir__retry_layer_new(throttle, weir__policy_name(policy), allocator, &layer);
+      weir__retry_layer_new(throttle, owner_name(policy, core_retries), allocator, &layer);
   weir__throttle_release(throttle); /* the layer has a share of its own */
   if (error == WEIR_OK) {
     weir__stack_add(stack, layer);
@@ -45,7 +58,8 @@ static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *p
 }
 
 static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *policy,
-                                  const char *target, const struct weir_allocator *allocator) {
+                                  const char *target, enum weir_core_retries core_retries,
+                                  const struct weir_allocator *allocator) {
   weir_interceptor *layer = NULL;
   enum weir_error error = weir__deadline_layer_new(allocator, &layer);
   if (error != WEIR_OK) {
@@ -67,13 +81,14 @@ static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *
     weir__stack_add(stack, layer);
     stack->breaker = layer;
   }
-  return add_retry(stack, policy, target, allocator);
+  return add_retry(stack, policy, target, core_retries, allocator);
 }
 
 enum weir_error weir__stack_init(struct weir__stack *stack, const weir_policy *policy,
-                                 const char *target, const struct weir_allocator *allocator) {
+                                 const char *target, enum weir_core_retries core_retries,
+                                 const struct weir_allocator *allocator) {
   memset(stack, 0, sizeof *stack);
-  enum weir_error error = add_layers(stack, policy, target, allocator);
+  enum weir_error error = add_layers(stack, policy, target, core_retries, allocator);
   if (error != WEIR_OK) {
     weir__stack_fini(stack);
   }

@@ -36,9 +36,11 @@ struct weir__stack {
 };
 
 /* Builds the stack that a policy asks for. `target` is the channel's; its throttle is shared by
- * name. WEIR_ERROR_NO_MEMORY: nothing is left behind. */
+ * name. Retries are in it while the core makes none. WEIR_ERROR_NO_MEMORY: nothing is left
+ * behind. */
 WEIR_MUST_CHECK enum weir_error weir__stack_init(struct weir__stack *stack,
                                                  const weir_policy *policy, const char *target,
+                                                 enum weir_core_retries core_retries,
                                                  const struct weir_allocator *allocator);
 void weir__stack_fini(struct weir__stack *stack);
 

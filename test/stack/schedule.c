@@ -244,8 +244,8 @@ static void open_channel(struct schedule_world *world) {
   options.log = &world->log;
   options.allocator = &world->allocator.base;
   options.random = &world->random.base;
-  world->channel =
-      weir__channel_new(NULL, "cart.shop.internal:443", &world->transport.base, &options);
+  world->channel = weir__channel_new("cart.shop.internal:443", &world->transport.base,
+                                     WEIR_CORE_RETRIES_OFF, &options);
   assert_non_null(world->channel);
   schedule_layers_watch(&world->layers, &world->channel->environment->stack);
 }

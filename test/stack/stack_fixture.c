@@ -92,7 +92,7 @@ weir_channel *fixture_make_channel(struct fixture *f, const char *target) {
   options.log = &f->log.base;
   options.allocator = &f->allocator.base;
   options.random = &f->random.base;
-  return weir__channel_new(NULL, target, &f->transport.base, &options);
+  return weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options);
 }
 
 weir_completion_queue *fixture_make_queue(struct fixture *f, grpc_cq_completion_type type) {

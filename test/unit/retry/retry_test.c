@@ -529,6 +529,37 @@ static void the_least_time_of_an_attempt_is_in_the_plan(void **state) {
   assert_int_equal(f->plan.min_attempt_ns, MS(7));
 }
 
+/* On a channel whose core may retry by itself. */
+static void without_a_name_there_are_no_retries_and_no_mark(void **state) {
+  struct fixture *f = *state;
+  weir_interceptor *named = f->layer;
+  static const struct {
+    const char *why;
+    enum weir_retry_owner owner;
+    bool committed;
+    bool unprocessed;
+  } rows[] = {
+      {"the outermost", WEIR_RETRY_OWNER_OUTERMOST, false, false},
+      {"always", WEIR_RETRY_OWNER_ALWAYS, false, false},
+      {"committed", WEIR_RETRY_OWNER_OUTERMOST, true, false},
+      {"never seen by a server", WEIR_RETRY_OWNER_OUTERMOST, false, true},
+  };
+  assert_int_equal(weir__retry_layer_new(f->throttle, NULL, &f->counting.base, &f->layer), WEIR_OK);
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir_outcome outcome = unavailable();
+    outcome.committed = rows[i].committed;
+    outcome.unprocessed = rows[i].unprocessed;
+    f->options.owner = rows[i].owner;
+    admit(f);
+    if (f->plan.retry_owner != NULL || settle(f, outcome) != WEIR_DISPOSITION_FINISH ||
+        f->plan.reason != WEIR_REASON_NOT_OWNER) {
+      fail_msg("%s", rows[i].why);
+    }
+  }
+  f->layer->vtable->destroy(f->layer);
+  f->layer = named;
+}
+
 static void running_out_of_memory_is_told_and_leaves_nothing(void **state) {
   struct fixture *f = *state;
   struct counting_allocator counting;
@@ -552,6 +583,7 @@ static void running_out_of_memory_is_told_and_leaves_nothing(void **state) {
 int main(void) {
 #define WITH_LAYER(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
   const struct CMUnitTest tests[] = {
+      WITH_LAYER(without_a_name_there_are_no_retries_and_no_mark),
       WITH_LAYER(a_success_is_the_end),
       WITH_LAYER(retries_back_off_until_the_attempts_are_used_up),
       WITH_LAYER(the_backoff_is_jittered_by_the_given_chance),
