@@ -42,7 +42,7 @@ struct weir_unary_request {
 /* What came back. Start from WEIR_UNARY_REPLY_INIT; end with weir_unary_reply_fini. */
 struct weir_unary_reply {
   size_t size;
-  grpc_status_code code;
+  grpc_status_code code; /* UNKNOWN before there is one, and after an error */
   grpc_slice details;
   grpc_byte_buffer *message; /* NULL on failure */
   grpc_metadata_array initial_metadata;
@@ -51,8 +51,11 @@ struct weir_unary_reply {
   weir_call *call; /* keeps the metadata's elements alive */
 };
 
-#define WEIR_UNARY_REPLY_INIT \
-  { .size = sizeof(struct weir_unary_reply), .report = WEIR_CALL_REPORT_INIT }
+#define WEIR_UNARY_REPLY_INIT                                             \
+  {                                                                       \
+    .size = sizeof(struct weir_unary_reply), .code = GRPC_STATUS_UNKNOWN, \
+    .report = WEIR_CALL_REPORT_INIT                                       \
+  }
 
 /* Makes a unary call and waits for its end.
  *

@@ -110,6 +110,7 @@ void weir_unary_reply_fini(struct weir_unary_reply *reply) {
   size_t size = reply->size; /* what the program has memory for */
   memset(reply, 0, size < sizeof *reply ? size : sizeof *reply);
   reply->size = size;
+  reply->code = GRPC_STATUS_UNKNOWN; /* as in WEIR_UNARY_REPLY_INIT */
   reply->report.size = sizeof reply->report;
   reply->report.code = GRPC_STATUS_UNKNOWN; /* as in WEIR_CALL_REPORT_INIT */
 }
