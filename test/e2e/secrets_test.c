@@ -160,7 +160,7 @@ static void garden_plant(struct garden *garden, grpc_status_code code, enum plan
                                                        garden->n_cases++ % N_DETAILS_KINDS)});
 }
 
-/* Before what a first answer, and a second one, come. The core's calls commit at headers. */
+/* What comes before the status of a first answer, and of a second one. Headers commit a call. */
 static const struct {
   enum planted_before first;
   enum planted_before last;
@@ -169,10 +169,18 @@ static const struct {
     {BEFORE_NOTHING, BEFORE_HEADERS}, {BEFORE_NOTHING, BEFORE_BODY},
 };
 
+/* Where there is no boundary it is the reader that is tried, once in a while. */
+static bool is_worth_trying(const struct front *front, grpc_status_code code, enum way way) {
+  return front->kind->is_boundary || way < N_MAIN_WAYS || code % 4 == 0;
+}
+
 static void try_code(struct garden *garden, grpc_status_code code, enum way way) {
   for (int name = 0; name < N_ALL_FRONTS; name++) {
     struct front *front = garden->fronts[name];
-    for (size_t i = 0; front != NULL && i < COUNT_OF(befores); i++) {
+    if (front == NULL || !is_worth_trying(front, code, way)) {
+      continue;
+    }
+    for (size_t i = 0; i < COUNT_OF(befores); i++) {
       if (befores[i].first == befores[i].last || front->kind->retries) {
         garden_plant(garden, code, befores[i].first, befores[i].last);
         assert_case(&garden->planter, front, way);
@@ -203,7 +211,8 @@ static void a_method_has_a_boundary_of_its_own(void **state) {
   garden_open_front(&garden, FRONT_METHOD_OPEN);
   garden_open_front(&garden, FRONT_METHOD_BOUNDARY);
   for (int way = 0; way < N_ALL_WAYS; way++) {
-    try_code(&garden, GRPC_STATUS_FAILED_PRECONDITION, (enum way)way);
+    try_code(&garden, GRPC_STATUS_PERMISSION_DENIED, (enum way)way);
+    try_code(&garden, GRPC_STATUS_RESOURCE_EXHAUSTED, (enum way)way);
   }
   garden_close(&garden);
 }
@@ -311,7 +320,7 @@ static void a_refusal_shows_nothing_of_what_it_is_for(void **state) {
 #define BASE64_MARK "################################"
 #define PERCENT_MARK "~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~~"
 
-enum logged { LOGGED_NOT = 0, LOGGED_MESSAGE, LOGGED_DETAILS, LOGGED_ERROR };
+enum logged { LOGGED_NOT = 0, LOGGED_MESSAGE, LOGGED_DETAILS };
 
 struct odd_row {
   const char *why;
@@ -502,9 +511,6 @@ static void assert_odd_logged(const struct secret_result *result, const struct o
     break;
   case LOGGED_DETAILS:
     assert_secret_logged(result, secret, record->details, 1, "details");
-    break;
-  case LOGGED_ERROR:
-    assert_secret_logged(result, secret, record->error_string, 1, "error");
     break;
   case LOGGED_NOT:
     break;
