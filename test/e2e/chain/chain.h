@@ -30,6 +30,7 @@ struct hop {
   int events_fd;
   int port;
   uint32_t n_under_way;
+  int64_t continued_at_ns; /* 0 = it was never stopped */
 };
 
 struct told {
@@ -81,8 +82,8 @@ void chain_await(struct chain *chain, enum hop_name name, enum chain_event_kind 
 /* Waits until no request is under way at any running hop. */
 void chain_await_idle(struct chain *chain);
 
-/* Fails the test if a hop that was alive tried the next one after the end of its root's time, or
- * was asked. */
+/* Fails the test if a hop tried the next one after the end of its root's time, or was asked. What
+ * was stopped meanwhile has no excuse. */
 void chain_assert_nothing_late(const struct chain *chain);
 
 #endif /* WEIR_TEST_E2E_CHAIN_CHAIN_H */
