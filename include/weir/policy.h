@@ -176,7 +176,8 @@ struct weir_method_options {
   uint32_t max_request_bytes;
   uint32_t max_response_bytes;
   struct weir_retry_policy retry;
-  int64_t per_attempt_timeout_ns; /* of calls in one batch; WEIR_NO_LIMIT_NS = none */
+  /* of an attempt; of a stream's, until it is answered. WEIR_NO_LIMIT_NS = none */
+  int64_t per_attempt_timeout_ns;
   /* instead of the policy's, and whole: what it leaves at its default is built in; NULL = the
    * policy's; copied */
   const struct weir_translation_options *translation;

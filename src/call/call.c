@@ -9,6 +9,7 @@
 #include "src/base/allocator.h"
 #include "src/call/backoff.h"
 #include "src/call/stream.h"
+#include "src/call/stream_timer.h"
 #include "src/time/instant.h"
 
 #define NS_PER_US 1000
@@ -290,6 +291,7 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
       .cancel_code = cancellation != NULL ? cancellation->code : GRPC_STATUS_CANCELLED,
       .has_parent = call->parent != NULL,
       .limit_exceeded = arrivals->limit_exceeded,
+      .timed_out = arrivals->timed_out,
       .started_at_ns = call->plan.attempted_at_ns,
       .ended_at_ns = now_ns,
       .deadline_at_ns = deadline.at_ns,
@@ -301,6 +303,10 @@ static void classify_failure(weir_call *call, const struct weir__arrivals *arriv
     /* The cancellation may have overtaken the headers. No attempt follows in any case, but where
      * one would, the call ends with the cancellation and not with what the peer said. */
     call->outcome.committed = false;
+  }
+  if (arrivals->timed_out && !arrivals->message && !arrivals->limit_exceeded) {
+    /* So with headers that came when the attempt had been cut off: nobody has seen them. */
+    call->outcome.committed = !call->environment->signals_trusted;
   }
   call->ended_here = arrivals->limit_exceeded;
 }
@@ -399,6 +405,7 @@ static void cancel_with(weir_call *call, struct weir__cancellation *cancellation
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   grpc_call *core = NULL;
   bool in_backoff = false;
+  bool was_timed = false;
   weir__queue_lock(call->queue);
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
   bool first = (state & (WEIR__CALL_CANCELLED | WEIR__CALL_ENDED)) == 0;
@@ -406,6 +413,7 @@ static void cancel_with(weir_call *call, struct weir__cancellation *cancellation
     call->cancellation = cancellation;
     state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_CANCELLED, memory_order_acq_rel);
     in_backoff = weir__queue_disarm_locked(call->queue, &call->backoff);
+    was_timed = (state & WEIR__CALL_TIMED) != 0 && weir__stream_timer_cancel(call);
     if (!in_backoff && (state & WEIR__CALL_STARTED) != 0 && call->attempt.core != NULL) {
       core = call->attempt.core;
       transport->call_ref(transport->context, core);
@@ -419,6 +427,9 @@ static void cancel_with(weir_call *call, struct weir__cancellation *cancellation
   } else if (core != NULL) {
     weir__call_cancel_core(call, core);
     transport->call_unref(transport->context, core);
+  }
+  if (was_timed) {
+    weir__call_release(call); /* the timer's share */
   }
 }
 

@@ -49,11 +49,18 @@ enum weir__call_state {
   /* the outcome, and what the caller sees of it, are set */
   WEIR__CALL_ENDED = 1u << 5,
   /* a call in several batches, each of which goes straight to the core: nothing is written down */
-  WEIR__CALL_DIRECT = 1u << 6
+  WEIR__CALL_DIRECT = 1u << 6,
+  /* a call in several batches whose timer has been armed, and may be */
+  WEIR__CALL_TIMED = 1u << 7
 };
 
 /* The states of `progress`. */
-enum weir__progress { WEIR__PROGRESS_NONE = 0, WEIR__PROGRESS_RUNNING, WEIR__PROGRESS_DONE };
+enum weir__progress {
+  WEIR__PROGRESS_NONE = 0,
+  WEIR__PROGRESS_RUNNING, /* the layers are being told */
+  WEIR__PROGRESS_DONE,
+  WEIR__PROGRESS_TOLD /* the layers know, but nothing has come on this attempt */
+};
 
 /* Where the application wants what is received; NULL = not asked for. */
 struct weir__outputs {
@@ -241,6 +248,7 @@ struct weir__arrivals {
   bool message;            /* at least one */
   bool message_asked;      /* something has come where one was asked for, if only the end */
   bool limit_exceeded;     /* and one was larger than the policy allows */
+  bool timed_out;          /* the status is of a stream's attempt that was cut off */
 };
 
 /* The attempt's status has come: makes call->outcome of it. */

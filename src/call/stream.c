@@ -8,6 +8,7 @@
 #include "src/call/backoff.h"
 #include "src/call/retry_owner.h"
 #include "src/call/stream_attempt.h"
+#include "src/call/stream_timer.h"
 
 /* What is to be done once the lock is let go. */
 struct step {
@@ -37,6 +38,7 @@ bool weir__stream_open(weir_call *call) {
     stream->own[number].completion.ops = &own_ops;
     stream->own[number].on_close = own_on_close;
   }
+  weir__stream_timer_renew_locked(stream);
   pthread_mutex_init(&stream->guarded.lock, NULL);
   return true;
 }
@@ -80,21 +82,24 @@ static bool stream_on_message(weir_call *call) {
     stream_hit_limit(call);
     return false;
   }
-  unsigned char none = WEIR__PROGRESS_NONE;
-  if (atomic_load_explicit(&call->progress, memory_order_relaxed) == WEIR__PROGRESS_NONE &&
-      atomic_compare_exchange_strong(&call->progress, &none, WEIR__PROGRESS_RUNNING)) {
+  unsigned char progress = atomic_load_explicit(&call->progress, memory_order_relaxed);
+  if (progress == WEIR__PROGRESS_NONE &&
+      atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_RUNNING)) {
     struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
     weir__stack_progress(&call->environment->stack, call->layer_states, &event);
     atomic_store(&call->progress, WEIR__PROGRESS_DONE);
+  } else if (progress == WEIR__PROGRESS_TOLD) {
+    (void)atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE);
   }
   return true;
 }
 
 /* Waits until no other thread tells the layers of the first message: hooks of one call never run at
- * once. Says whether there was one. */
+ * once. Says whether there was one on this attempt. */
 static bool stream_finish_progress(weir_call *call) {
   unsigned char progress = WEIR__PROGRESS_NONE;
-  if (atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE)) {
+  if (atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE) ||
+      progress == WEIR__PROGRESS_TOLD) {
     return false;
   }
   while (atomic_load(&call->progress) == WEIR__PROGRESS_RUNNING) {
@@ -111,6 +116,7 @@ static void stream_on_status(weir_call *call) {
       .message_asked = atomic_load(&call->message_tried),
       .initial_capacity = atomic_load(&call->initial_capacity),
       .limit_exceeded = atomic_load(&call->limit_hit),
+      .timed_out = weir__stream_timer_ended(call),
   };
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
   weir__call_classify(call, &arrivals, event.now_ns);
@@ -212,6 +218,9 @@ static void pass_straight_locked(struct weir__stream *stream) {
   }
   drop_replay_locked(stream);
   tell_plan_locked(stream);
+  if (stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF) {
+    return; /* the answer has to be noticed */
+  }
   const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
   if (stream->guarded.n_own == 0 && stream->guarded.marks.unclaimed == 0 &&
       !stream->guarded.ended_here && (stream->guarded.marks.asked & headers) != 0 &&
@@ -250,10 +259,12 @@ static void advance_failed_locked(struct weir__stream *stream, struct step *step
 }
 
 /* Without its headers the core hands out nothing of a call, not even its status, and not even when
- * it is cancelled. */
+ * it is cancelled. And where the attempt's time is limited, they have to be noticed. */
 static void ask_for_headers_locked(struct weir__stream *stream) {
-  if ((stream->guarded.marks.asked &
-       (WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))) != 0) {
+  const uint8_t others =
+      WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT);
+  if ((stream->guarded.marks.asked & others) != 0 ||
+      stream->guarded.timer_state == WEIR__STREAM_TIMER_RUNS) {
     weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
   }
 }
@@ -303,6 +314,15 @@ static bool is_answered_locked(const struct weir__stream *stream, uint8_t op_typ
          ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0 && attempt->message != NULL);
 }
 
+/* Whether the attempt's time is not to be looked at any more. Where the core's signals can't be
+ * trusted, anything that comes is an answer. */
+static bool ends_timer_locked(const struct weir__stream *stream, uint8_t op_types) {
+  const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
+  const uint8_t status = WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT);
+  return is_answered_locked(stream, op_types) || (op_types & status) != 0 ||
+         ((op_types & headers) != 0 && !stream->call->environment->signals_trusted);
+}
+
 /* A batch that the core had is over. */
 static void note_event_locked(struct weir__stream *stream, uint8_t op_types, bool ok) {
   stream->guarded.n_under_way--;
@@ -311,8 +331,14 @@ static void note_event_locked(struct weir__stream *stream, uint8_t op_types, boo
   if (!ok) {
     stream->guarded.marks.failed |= op_types;
   }
-  if (is_answered_locked(stream, op_types) || atomic_load(&stream->call->limit_hit)) {
+  /* An attempt that was cut off before is to be followed by another, if one may. */
+  bool answered = is_answered_locked(stream, op_types) && !stream->guarded.timed_out;
+  if (answered || atomic_load(&stream->call->limit_hit)) {
     stream->guarded.committed = true;
+  }
+  if (stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF &&
+      ends_timer_locked(stream, op_types)) {
+    weir__stream_timer_stop_locked(stream);
   }
 }
 
@@ -339,6 +365,7 @@ static void judge(weir_call *call) {
     const struct weir__arrivals arrivals = {
         .initial_capacity = call->attempt.initial_metadata.capacity,
         .message_asked = true,
+        .timed_out = weir__stream_timer_ended(call),
     };
     weir__call_classify(call, &arrivals, event.now_ns);
     goes_on =
@@ -533,6 +560,15 @@ static uint8_t passed_ops_locked(const struct weir__stream *stream, uint8_t op_t
   return is_sending || splits ? passed & (uint8_t)~WEIR__SENDS : passed;
 }
 
+/* Where the attempt's time is limited, its headers have to be noticed as soon as they come, and not
+ * with all else that their batch waits for: the engine asks for them. */
+static bool headers_go_apart_locked(const struct weir__stream *stream, uint8_t op_types) {
+  const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
+  return stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF &&
+         stream->guarded.phase == WEIR__STREAM_UNDER_WAY && (op_types & headers) != 0 &&
+         op_types != headers;
+}
+
 static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,
                                     int64_t now_ns) {
   weir_call *call = stream->call;
@@ -543,6 +579,10 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   }
   uint8_t claimed = batch->op_types & stream->guarded.marks.unclaimed;
   uint8_t passed = passed_ops_locked(stream, batch->op_types);
+  bool headers_apart = headers_go_apart_locked(stream, batch->op_types);
+  if (headers_apart) {
+    passed &= (uint8_t)~WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
+  }
   completion->core_op_types = passed; /* before its event can come */
   if (passed != 0) {
     grpc_call_error error = weir__stream_pass(call, batch, passed, now_ns);
@@ -559,6 +599,10 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   }
   stream->guarded.outer_owns_retries =
       stream->guarded.outer_owns_retries || weir__retry_owner_is_sent(batch->send_initial_metadata);
+  if (headers_apart) {
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
+    claimed |= batch->op_types & stream->guarded.marks.unclaimed;
+  }
   stream->guarded.pending |= (uint8_t)(1u << batch->slot);
   stream->guarded.marks.unclaimed &= (uint8_t)~claimed;
   stream->guarded.marks.failed &= (uint8_t) ~(batch->op_types & ~claimed);
@@ -566,6 +610,9 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
       batch->op_types & (uint8_t) ~(claimed & stream->guarded.marks.came);
   if (!stream->guarded.pumping && stream->guarded.phase != WEIR__STREAM_BETWEEN) {
     weir__stream_lose_locked(stream, batch->op_types & WEIR__SENDS & (uint8_t)~passed);
+  }
+  if ((passed & WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA)) != 0) {
+    weir__stream_timer_start_locked(stream, now_ns);
   }
   if (stream->guarded.ended_here) {
     stream->guarded.marks.undone &= (uint8_t)~batch->op_types;
@@ -631,6 +678,9 @@ static bool resend_locked(struct weir__stream *stream, int64_t now_ns) {
   if (!weir__stream_pump_locked(stream, now_ns)) {
     return false;
   }
+  if (stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF) {
+    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA); /* by itself, to be noticed */
+  }
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
     if (in_slot(stream->guarded.pending, slot) && !weir__stream_ask_again_locked(stream, slot)) {
       return false;
@@ -651,6 +701,8 @@ bool weir__stream_resend(weir_call *call, int64_t now_ns) {
   }
   atomic_store(&call->initial_capacity, 0);
   atomic_store(&call->message_tried, false);
+  unsigned char progress = WEIR__PROGRESS_DONE; /* of a message that came too late */
+  (void)atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_TOLD);
   struct weir__stream_marks last = stream->guarded.marks;
   stream->guarded.phase = WEIR__STREAM_UNDER_WAY;
   bool started = resend_locked(stream, now_ns);

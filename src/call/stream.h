@@ -29,6 +29,12 @@ enum weir__stream_phase {
   WEIR__STREAM_ENDED
 };
 
+enum weir__stream_timer_state {
+  WEIR__STREAM_TIMER_OFF = 0,
+  WEIR__STREAM_TIMER_AWAITS_START, /* the attempt has not been sent */
+  WEIR__STREAM_TIMER_RUNS          /* it cuts the attempt off, unless it is stopped */
+};
+
 /* The batches of the engine's own: one with what is sent again, and one each for what the
  * application has not asked for, but the end of an attempt is judged by. */
 enum weir__own_batch {
@@ -52,6 +58,7 @@ struct weir__stream_marks {
 struct weir__stream {
   weir_call *call;
   struct weir__held own[WEIR__N_OWN_BATCHES]; /* by enum weir__own_batch, which is the slot */
+  struct weir__timer timer;                   /* of the attempt, see stream_timer.h */
   struct {
     pthread_mutex_t lock; /* taken before the queue's */
     enum weir__stream_phase phase;
@@ -62,6 +69,11 @@ struct weir__stream {
     bool ended_here; /* the core is not asked any more */
     /* the application's metadata, which came after the first batch, hold an outer layer's marker */
     bool outer_owns_retries;
+
+    /* The bound on the attempt. */
+    enum weir__stream_timer_state timer_state;
+    bool timer_was_late; /* and was given some time more */
+    bool timed_out;      /* the attempt was cut off */
 
     uint8_t pending; /* slots of the application's batches that are owed */
     struct weir__stream_marks marks;

@@ -5,6 +5,8 @@
 
 #include <grpc/byte_buffer.h>
 
+#include "src/call/stream_timer.h"
+
 static grpc_op op_of(grpc_op_type type, uint32_t flags) {
   grpc_op op;
   memset(&op, 0, sizeof op);
@@ -57,7 +59,9 @@ bool weir__stream_ask_again_locked(struct weir__stream *stream, uint8_t slot) {
   weir_call *call = stream->call;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   struct weir__completion *completion = &call->completions[slot];
-  completion->core_op_types = completion->op_types & WEIR__RECEIVES;
+  completion->core_op_types =
+      completion->op_types & WEIR__RECEIVES & (uint8_t)~stream->guarded.marks.unclaimed;
+  stream->guarded.marks.unclaimed &= (uint8_t)~completion->op_types;
   static const grpc_op_type types[] = {GRPC_OP_RECV_INITIAL_METADATA, GRPC_OP_RECV_MESSAGE,
                                        GRPC_OP_RECV_STATUS_ON_CLIENT};
   grpc_op ops[WEIR__N_CLIENT_OPS];
@@ -111,6 +115,7 @@ void weir__stream_break_locked(struct weir__stream *stream) {
   const weir_call *call = stream->call;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   stream->guarded.broken = true;
+  weir__stream_timer_stop_locked(stream);
   transport->call_cancel(transport->context, call->attempt.core, GRPC_STATUS_RESOURCE_EXHAUSTED,
                          "the call can't go on");
 }
@@ -142,6 +147,7 @@ void weir__stream_renew_locked(struct weir__stream *stream) {
   const struct weir__replay *replay = &stream->guarded.replay;
   stream->guarded.committed = stream->guarded.overflowed;
   stream->guarded.broken = false;
+  weir__stream_timer_renew_locked(stream);
   memset(&stream->guarded.marks, 0, sizeof stream->guarded.marks);
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
     struct weir__completion *completion = &stream->call->completions[slot];
@@ -222,6 +228,9 @@ bool weir__stream_pump_locked(struct weir__stream *stream, int64_t now_ns) {
   }
   if (!send_locked(stream, sends, now_ns)) {
     return false;
+  }
+  if ((sends & WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA)) != 0) {
+    weir__stream_timer_start_locked(stream, now_ns);
   }
   stream->guarded.sending = sends;
   stream->guarded.settles = sends;

@@ -159,6 +159,9 @@ static enum weir_origin origin_of(const struct weir__wire_result *result, grpc_s
   if (result->limit_exceeded) {
     return WEIR_ORIGIN_LOCAL_LIMIT;
   }
+  if (result->timed_out) {
+    return WEIR_ORIGIN_LOCAL_DEADLINE;
+  }
   if (!result->signals_trusted) {
     return origin_untrusted(result, code);
   }
@@ -171,6 +174,9 @@ static enum weir_origin origin_of(const struct weir__wire_result *result, grpc_s
  */
 static enum weir_deadline_bound bound_of(const struct weir__wire_result *result,
                                          enum weir_origin origin) {
+  if (result->timed_out && origin == WEIR_ORIGIN_LOCAL_DEADLINE) {
+    return WEIR_DEADLINE_BOUND_ATTEMPT;
+  }
   bool early =
       weir__instant_add(result->ended_at_ns, result->deadline_slack_ns) < result->deadline_at_ns;
   return origin == WEIR_ORIGIN_LOCAL_DEADLINE && result->has_parent && early

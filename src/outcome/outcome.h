@@ -25,6 +25,7 @@ struct weir__wire_result {
   grpc_status_code cancel_code;  /* with cancelled_by_us: the status it was cancelled with */
   bool has_parent;               /* a server call's cancellation and deadline reach the attempt */
   bool limit_exceeded;           /* the response was larger than this process takes */
+  bool timed_out; /* weir cancelled it because the time of the attempt was up, and this is that */
   int64_t started_at_ns;
   int64_t ended_at_ns;
   int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = none */

@@ -10,8 +10,15 @@ gpr_timespec weir__queue_fix_span(const weir_completion_queue *queue, gpr_timesp
 
 /* --- timers --- */
 
+static struct weir__timer *first_timer_locked(const weir_completion_queue *queue) {
+  struct weir__timer *first = weir__timer_heap_first(&queue->guarded.timers);
+  struct weir__timer *lasting = weir__timer_heap_first(&queue->guarded.lasting_timers);
+  bool is_lasting = lasting != NULL && (first == NULL || lasting->due_at_ns < first->due_at_ns);
+  return is_lasting ? lasting : first;
+}
+
 static void publish_next_due_locked(weir_completion_queue *queue) {
-  const struct weir__timer *first = weir__timer_heap_first(&queue->guarded.timers);
+  const struct weir__timer *first = first_timer_locked(queue);
   if (first != NULL) {
     atomic_store(&queue->next_due_at_ns, first->due_at_ns);
     atomic_fetch_or(&queue->head.stir, WEIR__QUEUE_TIMER);
@@ -21,10 +28,11 @@ static void publish_next_due_locked(weir_completion_queue *queue) {
   }
 }
 
-void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *timer) {
-  weir__timer_heap_add(&queue->guarded.timers, timer);
+static void arm_locked(weir_completion_queue *queue, struct weir__timer_heap *heap,
+                       struct weir__timer *timer) {
+  weir__timer_heap_add(heap, timer);
   publish_next_due_locked(queue);
-  if (weir__timer_heap_first(&queue->guarded.timers) == timer) {
+  if (first_timer_locked(queue) == timer) {
     /* Who keeps the watch now may wake too late. After next_due_at_ns, so that who is counted in
      * this epoch has seen it. */
     uint64_t watch = atomic_load(&queue->watch);
@@ -34,8 +42,23 @@ void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *ti
   }
 }
 
+void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *timer) {
+  timer->lasting = false;
+  arm_locked(queue, &queue->guarded.timers, timer);
+}
+
+bool weir__queue_arm_lasting_locked(weir_completion_queue *queue, struct weir__timer *timer) {
+  if (queue->guarded.closed) {
+    return false;
+  }
+  timer->lasting = true;
+  arm_locked(queue, &queue->guarded.lasting_timers, timer);
+  return true;
+}
+
 bool weir__queue_disarm_locked(weir_completion_queue *queue, struct weir__timer *timer) {
-  bool was_armed = weir__timer_heap_remove(&queue->guarded.timers, timer);
+  bool was_armed = weir__timer_heap_remove(
+      timer->lasting ? &queue->guarded.lasting_timers : &queue->guarded.timers, timer);
   if (was_armed) {
     publish_next_due_locked(queue);
   }
@@ -57,11 +80,23 @@ void weir__queue_wake_for_timer(weir_completion_queue *queue) {
 /* Takes a timer that is due at `now_ns`, or NULL. */
 static struct weir__timer *take_due(weir_completion_queue *queue, int64_t now_ns) {
   pthread_mutex_lock(&queue->guarded.lock);
-  struct weir__timer *timer = weir__timer_heap_first(&queue->guarded.timers);
+  struct weir__timer *timer = first_timer_locked(queue);
   if (timer != NULL && timer->due_at_ns <= now_ns) {
     (void)weir__queue_disarm_locked(queue, timer);
   } else {
     timer = NULL;
+  }
+  pthread_mutex_unlock(&queue->guarded.lock);
+  return timer;
+}
+
+/* Takes any timer of one kind, or NULL. */
+static struct weir__timer *take_any(weir_completion_queue *queue,
+                                    const struct weir__timer_heap *heap) {
+  pthread_mutex_lock(&queue->guarded.lock);
+  struct weir__timer *timer = weir__timer_heap_first(heap);
+  if (timer != NULL) {
+    (void)weir__queue_disarm_locked(queue, timer);
   }
   pthread_mutex_unlock(&queue->guarded.lock);
   return timer;
@@ -79,11 +114,19 @@ static void fire_due(weir_completion_queue *queue) {
   }
 }
 
-void weir__queue_fire_all(weir_completion_queue *queue) {
+static void fire_heap(weir_completion_queue *queue, const struct weir__timer_heap *heap) {
   struct weir__timer *timer = NULL;
-  while ((timer = take_due(queue, INT64_MAX)) != NULL) {
+  while ((timer = take_any(queue, heap)) != NULL) {
     timer->on_due(timer, weir__queue_now_ns(queue));
   }
+}
+
+void weir__queue_fire_all(weir_completion_queue *queue) {
+  fire_heap(queue, &queue->guarded.timers);
+}
+
+void weir__queue_fire_lasting(weir_completion_queue *queue) {
+  fire_heap(queue, &queue->guarded.lasting_timers);
 }
 
 /* How long a drainer may sleep: until the application's deadline, or until the next timer if that

@@ -218,6 +218,7 @@ void weir__queue_close(weir_completion_queue *queue) {
     held = next;
   }
   pthread_mutex_unlock(&queue->guarded.lock);
+  weir__queue_fire_lasting(queue);
   weir__queue_unhold(queue);
 }
 
@@ -227,7 +228,8 @@ void weir_completion_queue_shutdown(weir_completion_queue *queue) {
   queue->guarded.shut_down = true;
   pthread_mutex_unlock(&queue->guarded.lock);
   if (first) {
-    weir__queue_fire_all(queue); /* no timer is armed from here on; those that are end at once */
+    /* None but a lasting timer is armed from here on; those that are end at once. */
+    weir__queue_fire_all(queue);
     weir__queue_settle(queue);
   }
 }

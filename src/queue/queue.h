@@ -144,6 +144,14 @@ bool weir__queue_is_shut_down_locked(const weir_completion_queue *queue);
 /* Arms `timer` (due_at_ns and on_due are set). A batch of its owner is under way. After the unlock
  * the caller says weir__queue_wake_for_timer. */
 void weir__queue_arm_locked(weir_completion_queue *queue, struct weir__timer *timer);
+
+/* The same for a timer that outlasts the queue's shutdown, and says its on_due, due or not, when the
+ * last tag that was owed has been handed out. Nothing of its owner need be under way. False: that
+ * was so already. */
+WEIR_MUST_CHECK bool weir__queue_arm_lasting_locked(weir_completion_queue *queue,
+                                                    struct weir__timer *timer);
+
+/* Either kind. False: it is not armed; on_due may be running. */
 bool weir__queue_disarm_locked(weir_completion_queue *queue, struct weir__timer *timer);
 
 /* Wakes a sleeper that may sleep past a timer that was just armed. */

@@ -51,6 +51,7 @@ struct weir_completion_queue {
     grpc_call *bell;                    /* made when it is first needed */
     struct weir__completion_list ready; /* but for pluck queues */
     struct weir__timer_heap timers;
+    struct weir__timer_heap lasting_timers;
     struct weir__held *held; /* those with an on_close */
   } guarded;
 };
@@ -68,8 +69,10 @@ static inline void weir__queue_settle(weir_completion_queue *queue) {
   }
 }
 
-/* Fires every timer that is armed, due or not. */
+/* Fires every timer that is armed, due or not: those that don't outlast shutdown, and those that
+ * do. */
 void weir__queue_fire_all(weir_completion_queue *queue);
+void weir__queue_fire_lasting(weir_completion_queue *queue);
 
 /* Keeps the core's queue open for a moment. False: it is shut down, or about to be. */
 bool weir__queue_try_hold(weir_completion_queue *queue);

@@ -13,12 +13,14 @@
 /* Zeroed = not armed. */
 struct weir__timer {
   int64_t due_at_ns;
-  void (*on_due)(struct weir__timer *timer,
-                 int64_t now_ns); /* in a thread that drains the queue, without a lock */
+  /* In a thread that drains the queue, or in the one that shuts it down or hands out its last tag:
+   * then it may be early. Without a lock. */
+  void (*on_due)(struct weir__timer *timer, int64_t now_ns);
   struct weir__timer *child;
   struct weir__timer *sibling;
   struct weir__timer *previous; /* the elder sibling, or the parent of an eldest child */
   bool armed;
+  bool lasting; /* see weir__queue_arm_lasting_locked */
 };
 
 /* Zeroed = empty. */

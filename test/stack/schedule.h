@@ -27,6 +27,8 @@ struct schedule_tally {
   size_t n_attempts;
   size_t n_retried;         /* attempts beyond a call's first */
   size_t n_streams_retried; /* those of calls in several batches */
+  size_t n_cut_off;         /* attempts of them whose time was up */
+  size_t n_cut_off_retried; /* and that were followed by another */
   size_t n_messages;        /* received */
   size_t n_logged;
   size_t n_refused;

@@ -53,12 +53,21 @@ static void check_kept(const struct schedule_world *world, const struct schedule
   assert_true(bytes <= world->policy->replay_bytes);
 }
 
+/* A stream's attempt has no deadline of its own in the core: weir cancels it. No application here
+ * cancels with this code. */
+static bool was_cut_off(const struct sent_attempt *attempt) {
+  return attempt->cancelled && attempt->cancel_code == GRPC_STATUS_DEADLINE_EXCEEDED;
+}
+
 /* The time of one attempt is up, and that of the call is not. */
 static bool ran_out_of_its_time(const struct schedule_world *world,
                                 const struct schedule_call *call,
                                 const struct sent_attempt *attempt) {
-  return attempt->ended_here && call->is_one_batch &&
-         world->policy->per_attempt_timeout_ns != WEIR_NO_LIMIT_NS &&
+  if (!call->is_one_batch) {
+    return attempt->ended_here && was_cut_off(attempt) &&
+           attempt->status == GRPC_STATUS_DEADLINE_EXCEEDED;
+  }
+  return attempt->ended_here && world->policy->per_attempt_timeout_ns != WEIR_NO_LIMIT_NS &&
          attempt->status == GRPC_STATUS_DEADLINE_EXCEEDED &&
          attempt->deadline_at_ns < call->deadline_at_ns &&
          attempt->deadline_at_ns <= world->clock.now_ns;
@@ -83,12 +92,14 @@ static int64_t least_delay_ns(const struct sent_attempt *attempt) {
 /* Whether there may be an attempt after this one. */
 static void check_retry(const struct schedule_world *world, const struct schedule_call *call,
                         const struct sent_attempt *previous) {
-  bool headers_pass = world->policy->retry_after_headers && call->is_one_batch;
+  /* What comes of an attempt that was cut off is not looked at. */
+  bool headers_pass = (world->policy->retry_after_headers && call->is_one_batch) ||
+                      (!call->is_one_batch && ran_out_of_its_time(world, call, previous));
   assert_true(previous->ended);
   assert_true(!previous->ended_here || ran_out_of_its_time(world, call, previous));
   assert_true(is_listed(world, previous->status) || previous->unprocessed);
   assert_true(!previous->has_headers || headers_pass);
-  assert_int_equal(previous->n_received, 0);
+  assert_true(previous->n_received == 0 || was_cut_off(previous));
   assert_int_equal(call->n_read, 0);
   assert_true(least_delay_ns(previous) >= 0); /* or the peer has said not to come again */
   assert_true(world->clock.now_ns >= previous->ended_at_ns + least_delay_ns(previous));
@@ -118,6 +129,7 @@ static void check_send(const struct schedule_world *world, const struct schedule
   check_metadata(call, attempt);
   if (!first) {
     check_retry(world, call, schedule_call_last(call));
+    world->tally->n_cut_off_retried += was_cut_off(schedule_call_last(call)) ? 1 : 0;
   }
 }
 
@@ -161,6 +173,23 @@ static bool is_under_way(const struct sent_attempt *attempt) {
   return false;
 }
 
+/* Only a stream's attempt is cut off, not before its time is up, while the call's is not, and not when
+ * its answer had been taken from the queue. */
+static void check_cut_off(struct schedule_world *world, const struct schedule_call *call,
+                          const struct sent_attempt *attempt) {
+  if (!was_cut_off(attempt)) {
+    return;
+  }
+  world->tally->n_cut_off++;
+  assert_false(call->is_one_batch);
+  assert_true(world->policy->per_attempt_timeout_ns != WEIR_NO_LIMIT_NS);
+  assert_true(world->clock.now_ns >= attempt->sent_at_ns + world->policy->per_attempt_timeout_ns);
+  assert_true(world->clock.now_ns < call->deadline_at_ns);
+  assert_true(
+      world->faulty || !attempt->has_headers ||
+      scripted_transport_has_events(weir_completion_queue_core(world->queues[call->queue].queue)));
+}
+
 /* When a peer says that all is well, it has been sent all that there was, unless the core, or the
  * application with an event in its queue, is still at it. */
 void schedule_peer_on_end(void *context, struct sent_attempt *attempt) {
@@ -171,6 +200,7 @@ void schedule_peer_on_end(void *context, struct sent_attempt *attempt) {
   }
   SCHEDULE_NOTE("@: attempt # has ended with #, # messages", (int)call->index,
                 (int)call->n_attempts, attempt->status, (int)attempt->n_received);
+  check_cut_off(world, call, attempt);
   if (attempt->ended_here || attempt->status != GRPC_STATUS_OK || is_under_way(attempt) ||
       call->is_starting || call->is_over ||
       scripted_transport_has_events(weir_completion_queue_core(world->queues[call->queue].queue))) {

@@ -392,11 +392,17 @@ static void scripted_call_cancel(void *context, grpc_call *handle, grpc_status_c
     return; /* the first cancellation stands */
   }
   call->own_text = gpr_strdup(description);
+  struct sent_attempt *attempt = call->attempt;
   if (call->end == END_NOT) {
-    call->attempt->cancelled = true;
-    call->attempt->cancel_code = code;
+    attempt->cancelled = true;
+    attempt->cancel_code = code;
   }
+  bool ended_here = attempt->ended_here;
   scripted_call_end_locally(call, (int)code, call->own_text);
+  if (attempt->ended_here && !ended_here) { /* also where the peer has ended it, but was not read */
+    attempt->cancelled = true;
+    attempt->cancel_code = code;
+  }
 }
 
 static void scripted_call_ref(void *context, grpc_call *handle) {

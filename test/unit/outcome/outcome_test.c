@@ -350,6 +350,38 @@ static void headers_or_a_message_commit(void **state) {
   }
 }
 
+static const struct {
+  const char *why;
+  struct weir__wire_signals signals;
+  bool untrusted;
+  enum weir_blame blames;
+} cut_off_rows[] = {
+    {"silence", SILENCE, false, WEIR_BLAME_SERVER},
+    {"no connection yet", NO_CONNECTION, false, WEIR_BLAME_NETWORK},
+    {"in the middle of Trailers-Only", HALF_TRAILERS_ONLY, false, WEIR_BLAME_SERVER},
+    {"as headers came", HEADERS_THEN_LOST, false, WEIR_BLAME_SERVER},
+    {"without signals", SILENCE, true, WEIR_BLAME_SERVER},
+};
+
+/* Long before the call's own deadline, and with a parent that might have had a nearer one. */
+static void an_attempt_that_was_cut_off_ran_out_of_its_own_time(void **state) {
+  (void)state;
+  for (size_t i = 0; i < sizeof cut_off_rows / sizeof cut_off_rows[0]; i++) {
+    struct weir__wire_result result = wire_result(4, cut_off_rows[i].signals, MS(1100));
+    result.timed_out = true;
+    result.has_parent = true;
+    result.signals_trusted = !cut_off_rows[i].untrusted;
+    struct weir_outcome outcome = classify(&result);
+    if (outcome.origin != WEIR_ORIGIN_LOCAL_DEADLINE ||
+        outcome.deadline_bound != WEIR_DEADLINE_BOUND_ATTEMPT ||
+        outcome.code != GRPC_STATUS_DEADLINE_EXCEEDED || !outcome.retryable ||
+        outcome.blames != cut_off_rows[i].blames ||
+        outcome.breaker_verdict != WEIR_BREAKER_VERDICT_FAILURE) {
+      fail_msg("%s", cut_off_rows[i].why);
+    }
+  }
+}
+
 static void silence_until_the_deadline_does_not_commit(void **state) {
   (void)state;
   struct weir__wire_result result = wire_result(4, (struct weir__wire_signals)SILENCE, MS(2000));
@@ -649,6 +681,7 @@ int main(void) {
       cmocka_unit_test(our_limit_on_the_response_wins_over_the_status),
       cmocka_unit_test(the_servers_quota_after_a_message_is_the_servers),
       cmocka_unit_test(headers_or_a_message_commit),
+      cmocka_unit_test(an_attempt_that_was_cut_off_ran_out_of_its_own_time),
       cmocka_unit_test(silence_until_the_deadline_does_not_commit),
       cmocka_unit_test(only_an_unavailable_call_may_be_unprocessed),
       cmocka_unit_test(the_cores_words_tell_what_the_peer_has_reset),

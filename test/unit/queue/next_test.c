@@ -389,6 +389,62 @@ static void timers_bound_the_sleep_and_the_deadline_ends_the_wait(void **state) 
   weir_completion_queue_destroy(queue);
 }
 
+/* Of a call that owes the application nothing, or of one that does. */
+static void a_lasting_timer_lasts_until_the_last_tag_was_handed_out(void **state) {
+  struct queue_fixture *f = *state;
+  struct noted_timer lasting = {.timer = {.due_at_ns = INT64_MAX - 1, .on_due = noted_on_due}};
+  struct noted_timer disarmed = lasting;
+  struct noted_timer other = lasting;
+  struct batch *batch = batch_begin(f, &tags[0]);
+  weir__queue_lock(f->queue);
+  assert_true(weir__queue_arm_lasting_locked(f->queue, &lasting.timer));
+  assert_true(weir__queue_arm_lasting_locked(f->queue, &disarmed.timer));
+  weir__queue_arm_locked(f->queue, &other.timer);
+  assert_true(weir__queue_disarm_locked(f->queue, &disarmed.timer));
+  assert_false(weir__queue_disarm_locked(f->queue, &disarmed.timer));
+  weir__queue_unlock(f->queue);
+
+  weir_completion_queue_shutdown(f->queue);
+  assert_int_not_equal(other.fired_at_ns, 0);
+  assert_int_equal(lasting.fired_at_ns, 0);
+
+  batch_end(batch);
+  assert_came(weir_completion_queue_next(f->queue, never(), NULL), &tags[0], 1);
+  assert_int_not_equal(lasting.fired_at_ns, 0); /* early, and never afterwards */
+  assert_int_equal(disarmed.fired_at_ns, 0);
+  weir__queue_lock(f->queue);
+  assert_false(weir__queue_disarm_locked(f->queue, &lasting.timer));
+  assert_false(weir__queue_arm_lasting_locked(f->queue, &disarmed.timer));
+  weir__queue_unlock(f->queue);
+}
+
+static void timers_of_both_kinds_are_due_in_one_order(void **state) {
+  (void)state;
+  struct stillness stillness;
+  weir_completion_queue *queue = stillness_init(&stillness);
+  struct noted_timer timers[4];
+  static const int64_t due_ns[] = {700, 300, 500, 600};
+  memset(timers, 0, sizeof timers);
+  weir__queue_lock(queue);
+  for (size_t i = 0; i < 4; i++) {
+    timers[i].timer.on_due = noted_on_due;
+    timers[i].timer.due_at_ns = due_ns[i];
+    if (i % 2 == 0) {
+      assert_true(weir__queue_arm_lasting_locked(queue, &timers[i].timer));
+    } else {
+      weir__queue_arm_locked(queue, &timers[i].timer);
+    }
+  }
+  weir__queue_unlock(queue);
+  const gpr_timespec deadline = {0, 800, GPR_CLOCK_MONOTONIC};
+  assert_int_equal(weir_completion_queue_next(queue, deadline, NULL).type, GRPC_QUEUE_TIMEOUT);
+
+  for (size_t i = 0; i < 4; i++) {
+    assert_int_equal(timers[i].fired_at_ns, due_ns[i]);
+  }
+  weir_completion_queue_destroy(queue);
+}
+
 /* --- threads --- */
 
 static void a_batch_that_ends_wakes_a_sleeper(void **state) {
@@ -675,6 +731,8 @@ int main(void) {
       CLAIM(a_timer_that_was_disarmed_is_not_due),
       CLAIM(shutdown_fires_what_is_armed_at_once),
       cmocka_unit_test(timers_bound_the_sleep_and_the_deadline_ends_the_wait),
+      CLAIM(a_lasting_timer_lasts_until_the_last_tag_was_handed_out),
+      cmocka_unit_test(timers_of_both_kinds_are_due_in_one_order),
       CLAIM(a_batch_that_ends_wakes_a_sleeper),
       CLAIM(batches_that_end_at_once_wake_a_sleeper_each),
       CLAIM(a_timer_of_another_thread_wakes_a_sleeper),
