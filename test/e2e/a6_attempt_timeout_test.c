@@ -72,10 +72,64 @@ static void the_last_attempt_is_cut_off_as_well(void **state) {
   assert_false(puppet_server_is_called(stage->server));
 }
 
+/* --- calls in several batches --- */
+
+struct stream {
+  struct batched_call *call;
+  struct call_batch *sends;
+  struct call_batch *metadata;
+  struct call_batch *message;
+  struct call_batch *status;
+};
+
+static struct stream start_stream(struct stage *stage) {
+  struct batched_call *call = stage_call(stage, AMPLE);
+  return (struct stream){
+      .call = call,
+      .sends = batched_call_start(call, OPS(SEND_ALL)),
+      .metadata = batched_call_start(call, OPS(RECV_METADATA)),
+      .message = batched_call_start(call, OPS(RECV_MESSAGE)),
+      .status = batched_call_start(call, OPS(RECV_STATUS)),
+  };
+}
+
+/* One is answered; another, which is not, takes longer than either may. */
+static void a_stream_has_the_time_of_an_attempt_until_it_is_answered(void **state) {
+  struct stage *stage = *state;
+  stage_open(stage, POLICY_ATTEMPT_TIMEOUT("2", "2s"));
+  struct stream answered = start_stream(stage);
+  struct puppet_call *silent = ignore_attempt(stage, -1);
+  struct puppet_call *second = puppet_accept(stage->server);
+  assert_true(puppet_was_cancelled(silent));
+  assert_int_equal(puppet_previous_attempts(second), 1);
+  puppet_reads(second, "foo");
+  puppet_send_headers(second, "from", "second");
+  assert_true(stage_await(stage, answered.metadata));
+
+  struct stream unanswered = start_stream(stage);
+  struct puppet_call *third = ignore_attempt(stage, -1);
+  struct puppet_call *fourth = ignore_attempt(stage, 1);
+  assert_true(stage_await(stage, unanswered.status));
+  assert_true(puppet_was_cancelled(third));
+  assert_true(puppet_was_cancelled(fourth));
+  assert_status(unanswered.call, GRPC_STATUS_DEADLINE_EXCEEDED, "the time of the attempt is up");
+  assert_report(unanswered.call, 2, WEIR_REASON_ATTEMPTS_EXHAUSTED);
+  struct weir_call_report report = batched_call_report(unanswered.call);
+  assert_int_equal(report.origin, WEIR_ORIGIN_LOCAL_DEADLINE);
+  assert_int_equal(report.deadline_bound, WEIR_DEADLINE_BOUND_ATTEMPT);
+
+  puppet_end(second, ENDS(.code = GRPC_STATUS_OK, .body = "bar"));
+  assert_true(stage_await(stage, answered.status));
+  assert_false(puppet_was_cancelled(second));
+  assert_status(answered.call, GRPC_STATUS_OK, "xyz");
+  assert_report(answered.call, 2, WEIR_REASON_NONE);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       STAGED(a_silent_attempt_is_followed_by_another),
       STAGED(the_last_attempt_is_cut_off_as_well),
+      STAGED(a_stream_has_the_time_of_an_attempt_until_it_is_answered),
   };
   return cmocka_run_group_tests_name("a6_attempt_timeout", tests, start_core, stop_core);
 }

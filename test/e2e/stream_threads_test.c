@@ -223,10 +223,18 @@ static void streams_without_retries_are_ended_while_they_are_started(void **stat
   run_race(POLICY_PLAIN);
 }
 
+/* An attempt has about as much time as it takes, so many are cut off while they are answered. */
+static void streams_run_out_of_time_while_they_are_answered(void **state) {
+  (void)state;
+  run_race("{" NO_BREAKER
+           "," METHODS("\"perAttemptTimeout\":\"0.001s\"," RETRY("4", "0.001s", UNAVAILABLE)) "}");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(streams_are_started_while_others_retry_and_end_them),
       cmocka_unit_test(streams_without_retries_are_ended_while_they_are_started),
+      cmocka_unit_test(streams_run_out_of_time_while_they_are_answered),
   };
   return cmocka_run_group_tests_name("stream_threads", tests, start_core, stop_core);
 }
