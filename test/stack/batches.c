@@ -19,10 +19,17 @@ void open_retrying(struct fixture *f, grpc_status_code code, uint32_t max_attemp
   fixture_open_raw(f);
 }
 
-struct batched_call *batches_new_until(struct fixture *f, int64_t deadline_at_ns) {
+struct batched_call *batches_new_for(struct fixture *f, int64_t deadline_at_ns,
+                                     weir_inbound *inbound) {
+  struct weir_call_options options = WEIR_CALL_OPTIONS_INIT;
+  options.inbound = inbound;
   return batched_call_new(
       weir_channel_create_call(f->channel, NULL, 0, f->queue, grpc_slice_from_static_string(METHOD),
-                               NULL, weir__instant_to_timespec(deadline_at_ns), NULL));
+                               NULL, weir__instant_to_timespec(deadline_at_ns), &options));
+}
+
+struct batched_call *batches_new_until(struct fixture *f, int64_t deadline_at_ns) {
+  return batches_new_for(f, deadline_at_ns, NULL);
 }
 
 struct batched_call *batches_new(struct fixture *f) {

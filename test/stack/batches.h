@@ -15,9 +15,12 @@
  * apart. */
 void open_retrying(struct fixture *f, grpc_status_code code, uint32_t max_attempts);
 
-/* A call that is not started; the second has a deadline. Ended by batched_call_release. */
+/* A call that is not started; the second has a deadline, the third one and a request that it is made
+ * for (NULL = none). Ended by batched_call_release. */
 struct batched_call *batches_new(struct fixture *f);
 struct batched_call *batches_new_until(struct fixture *f, int64_t deadline_at_ns);
+struct batched_call *batches_new_for(struct fixture *f, int64_t deadline_at_ns,
+                                     weir_inbound *inbound);
 
 /* The next message, in slices that the transport counts. */
 void batches_say(struct fixture *f, struct batched_call *call, const char *text);
