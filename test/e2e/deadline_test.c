@@ -514,6 +514,76 @@ static void the_timeout_is_for_all_attempts_together(void **state) {
   weir__test_server_release(server);
 }
 
+/* Both ways of telling it; 2 s for attempts of 0.7 s each. */
+static void each_attempt_is_told_what_the_ones_before_have_left(void **state) {
+  (void)state;
+  const struct script script = SCRIPT({.code = GRPC_STATUS_UNAVAILABLE, .delay_ns = MS(700)});
+  weir__test_server *server = serve(&script);
+  weir_channel *channel =
+      channel_to(weir__test_server_port(server),
+                 "{" NO_BOUNDARY "," NO_BREAKER
+                 "," METHODS("\"timeout\":\"2s\"," RETRY("5", "0.001s", UNAVAILABLE)) "}");
+  struct unary unary;
+  unary_run(&unary, channel, NULL);
+  size_t n_calls = weir__test_server_n_calls(server);
+  assert_in_range(n_calls, 1, 3);
+  assert_int_equal(unary.report.n_attempts, n_calls);
+  struct weir__test_record last = {.budget_us = 2700001, .deadline_in_ns = MS(2900)};
+  for (size_t i = 0; i < n_calls; i++) {
+    struct weir__test_record record;
+    assert_true(weir__test_server_record(server, i, &record));
+    /* grpc-timeout is coarse, by a few hundredths */
+    assert_true(record.budget_us < last.budget_us - 700000);
+    assert_true(record.deadline_in_ns < last.deadline_in_ns - MS(600));
+    last = record;
+  }
+  assert_true(unary.code == GRPC_STATUS_DEADLINE_EXCEEDED || unary.code == GRPC_STATUS_UNAVAILABLE);
+  assert_true(unary.report.total_ns < SECONDS(2) + GENEROUS);
+  assert_int_equal(unary.report.attempts_ns + unary.report.backoff_ns + unary.report.queued_ns,
+                   unary.report.total_ns);
+  unary_fini(&unary);
+  weir_channel_destroy(channel);
+  weir__test_server_release(server);
+}
+
+static void a_pushback_that_does_not_fit_ends_the_call_at_once_with_the_real_status(void **state) {
+  (void)state;
+  const struct script script = SCRIPT({.code = GRPC_STATUS_UNAVAILABLE,
+                                       .text = "the real reason",
+                                       .trailing = {{"grpc-retry-pushback-ms", "30000"}}});
+  weir__test_server *server = serve(&script);
+  weir_channel *channel = channel_to(weir__test_server_port(server), POLICY_RETRY);
+  struct unary unary;
+  unary_run(&unary, channel, &(struct unary_setup){.timeout_ns = SECONDS(20)});
+  assert_true(unary.report.total_ns < SECONDS(20));
+  assert_int_equal(unary.code, GRPC_STATUS_UNAVAILABLE);
+  assert_text(unary.details, "the real reason");
+  assert_int_equal(unary.report.reason, WEIR_REASON_BUDGET);
+  assert_int_equal(unary.report.backoff_ns, 0);
+  assert_int_equal(weir__test_server_n_calls(server), 1);
+  unary_fini(&unary);
+  weir_channel_destroy(channel);
+  weir__test_server_release(server);
+}
+
+/* What a parent has left is less than the margin that is kept of it. */
+static void a_margin_larger_than_what_is_left_sends_nothing(void **state) {
+  (void)state;
+  const struct script script = SCRIPT({.code = GRPC_STATUS_OK});
+  struct chain chain;
+  struct root root;
+  chain_open(&chain, &script,
+             "{" NO_BOUNDARY "," NO_BREAKER ",\"deadline\":{\"deadlineMargin\":\"60s\"}}");
+  root_start(&root, chain.bare, SECONDS(20), NULL);
+  (void)root_finish(&root);
+  assert_int_equal(weir__test_server_n_calls(chain.last), 0);
+  chain_close(&chain);
+  assert_int_equal(chain.middle.report.raw_code, GRPC_STATUS_DEADLINE_EXCEEDED);
+  assert_int_equal(chain.middle.report.deadline_bound, WEIR_DEADLINE_BOUND_PARENT);
+  assert_int_equal(chain.middle.report.reason, WEIR_REASON_DEADLINE);
+  assert_int_equal(chain.middle.report.n_attempts, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_policys_timeout_lets_a_slower_answer_through), /* first of all */
@@ -533,6 +603,9 @@ int main(void) {
       cmocka_unit_test(a_slow_service_is_unavailable_to_a_caller_who_has_time),
       cmocka_unit_test(a_backoff_that_does_not_fit_ends_the_call_at_once_with_the_real_status),
       cmocka_unit_test(the_timeout_is_for_all_attempts_together),
+      cmocka_unit_test(each_attempt_is_told_what_the_ones_before_have_left),
+      cmocka_unit_test(a_pushback_that_does_not_fit_ends_the_call_at_once_with_the_real_status),
+      cmocka_unit_test(a_margin_larger_than_what_is_left_sends_nothing),
   };
   return cmocka_run_group_tests_name("deadline", tests, start_core, stop_core);
 }

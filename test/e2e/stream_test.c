@@ -429,6 +429,35 @@ static void a_stream_has_no_deadline_unless_the_policy_says_so(void **state) {
   }
 }
 
+/* However long it has been answered, and however much time it was given. */
+static void a_streams_ceiling_ends_it_and_is_counted(void **state) {
+  (void)state;
+  struct way way;
+  struct stream stream;
+  struct weir_channel_counters counters = WEIR_CHANNEL_COUNTERS_INIT;
+  way_open(&way, "{" NO_BOUNDARY ",\"deadline\":{\"maxStreamTimeout\":\"1.5s\"}}", STREAM_ECHO);
+  stream_init(&stream, way.channel, way.queue, STREAM_ONE_AND_WAIT,
+              gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_hours(1, GPR_TIMESPAN)));
+  stream_start(&stream, PART_OPEN);
+  stream_start(&stream, PART_HEADERS);
+  stream_start(&stream, PART_CLOSE);
+  stream_start(&stream, PART_STATUS);
+  assert_receives(&stream, "1");
+  stream_wait_all(&stream);
+
+  assert_int_equal(stream.code, GRPC_STATUS_DEADLINE_EXCEEDED);
+  struct weir_call_report report = stream_report(&stream);
+  assert_int_equal(report.origin, WEIR_ORIGIN_LOCAL_DEADLINE);
+  assert_int_equal(report.deadline_bound, WEIR_DEADLINE_BOUND_POLICY);
+  assert_true(report.deadline_clamped);
+  assert_int_equal(report.attempts_ns + report.backoff_ns + report.queued_ns, report.total_ns);
+  assert_int_equal(weir_channel_get_counters(way.channel, &counters), WEIR_OK);
+  assert_int_equal(counters.n_clamped_deadlines, 1);
+  assert_true(stream_server_wait_cancelled(way.server, 1));
+  stream_fini(&stream);
+  way_close(&way);
+}
+
 static void a_deadline_that_is_past_ends_every_batch_and_sends_nothing(void **state) {
   (void)state;
   struct way way;
@@ -773,6 +802,7 @@ int main(void) {
       cmocka_unit_test(the_breaker_hears_of_the_first_message_and_of_a_failing_end),
       cmocka_unit_test(an_open_breaker_refuses_every_batch_of_a_stream),
       cmocka_unit_test(a_stream_has_no_deadline_unless_the_policy_says_so),
+      cmocka_unit_test(a_streams_ceiling_ends_it_and_is_counted),
       cmocka_unit_test(a_deadline_that_is_past_ends_every_batch_and_sends_nothing),
       cmocka_unit_test(a_message_over_the_limit_ends_a_stream_here),
       cmocka_unit_test(a_cancelled_stream_gives_every_tag_back),

@@ -245,6 +245,8 @@ static void check_report(struct schedule_world *world, const struct schedule_cal
   assert_true(report.n_attempts >= call->n_attempts);
   assert_true(n_unsent <= n_may_be || (call->has_parent && world->parent_cancelled));
   assert_true(!call->got_status || report.code == call->status);
+  assert_true(report.attempts_ns >= 0 && report.backoff_ns >= 0 && report.queued_ns >= 0);
+  assert_int_equal(report.attempts_ns + report.backoff_ns + report.queued_ns, report.total_ns);
   world->tally->n_refused += report.reason == WEIR_REASON_BREAKER_OPEN ? 1 : 0;
   world->tally->n_ended_in_backoff +=
       report.reason == WEIR_REASON_CANCELLED && report.attempts[0].code != GRPC_STATUS_CANCELLED
