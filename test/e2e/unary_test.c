@@ -285,7 +285,8 @@ static void a_refused_request_leaves_the_reply_empty(void **state) {
   request.n_metadata = 1;
   assert_int_equal(weir_unary(ways.channel, &request, &reply), WEIR_ERROR_INVALID_ARGUMENT);
   assert_null(reply.call);
-  assert_int_equal(reply.code, GRPC_STATUS_UNKNOWN); /* nothing that is not looked at is a success */
+  assert_int_equal(reply.code,
+                   GRPC_STATUS_UNKNOWN); /* nothing that is not looked at is a success */
   assert_int_equal(grpc_byte_buffer_length(request.message), 5); /* nothing was sent */
   assert_int_equal(weir__test_server_n_calls(ways.server), 0);
 
