@@ -72,6 +72,12 @@ static grpc_arg own_connection_arg(void) {
   return arg;
 }
 
+static weir_channel *wrap(grpc_channel *core, const struct weir_channel_options *options) {
+  weir_channel *channel = NULL;
+  assert_int_equal(weir_channel_wrap(core, options, &channel), WEIR_OK);
+  return channel;
+}
+
 weir_channel *channel_new(const struct channel_setup *setup) {
   grpc_arg own_connection = own_connection_arg();
   const grpc_channel_args own_args = {.num_args = 1, .args = &own_connection};
@@ -87,9 +93,10 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   }
   grpc_channel_credentials *creds =
       setup->creds != NULL ? setup->creds : grpc_insecure_credentials_create();
-  weir_channel *channel =
-      weir_channel_create(setup->target != NULL ? setup->target : loopback, creds,
-                          setup->own_connection ? &own_args : setup->args, &options);
+  const char *target = setup->target != NULL ? setup->target : loopback;
+  const grpc_channel_args *args = setup->own_connection ? &own_args : setup->args;
+  weir_channel *channel = setup->wrapped ? wrap(grpc_channel_create(target, creds, args), &options)
+                                         : weir_channel_create(target, creds, args, &options);
   if (setup->creds == NULL) {
     grpc_channel_credentials_release(creds);
   }

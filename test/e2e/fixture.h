@@ -71,6 +71,7 @@ struct channel_setup {
   const grpc_channel_args *args;
   grpc_channel_credentials *creds; /* NULL = insecure */
   bool own_connection;             /* not shared with other channels; without `args` */
+  bool wrapped;                    /* the core makes it, and weir is put on it */
 };
 weir_channel *channel_new(const struct channel_setup *setup);
 

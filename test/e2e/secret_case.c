@@ -68,6 +68,9 @@ static const struct front_kind kinds[N_ALL_FRONTS] = {
                                .fields = NO_BOUNDARY,
                                .methods = METHODS(BOUNDARY("true")),
                                .is_boundary = true},
+    [FRONT_WRAPPED] = {.why = "boundary on a channel of the core's",
+                       .is_boundary = true,
+                       .wraps = true},
     [FRONT_WAITS] = {.why = "boundary, long backoff",
                      .methods = METHODS("\"timeout\":\"60s\"," RETRY("2", "30s", CODES_ALL)),
                      .is_boundary = true,
@@ -102,6 +105,7 @@ struct front *front_open(enum front_name name, const struct channel_setup *where
   struct channel_setup setup = *where;
   setup.policy = policy;
   setup.log = &front->log.base;
+  setup.wrapped = kind->wraps;
   front->channel = channel_new(&setup);
   front->registered = weir_channel_register_call(front->channel, METHOD, NULL, NULL);
   assert_non_null(front->registered);

@@ -47,6 +47,7 @@ struct front_kind {
   bool is_boundary;
   bool retries; /* twice at most */
   bool keeps;   /* what planter.h says is kept */
+  bool wraps;   /* a channel of the core's */
 };
 
 enum front_name {
@@ -59,6 +60,7 @@ enum front_name {
 
   FRONT_METHOD_OPEN = N_FRONTS,
   FRONT_METHOD_BOUNDARY,
+  FRONT_WRAPPED,
   FRONT_WAITS,        /* half a minute between attempts */
   FRONT_HURRIES,      /* a tenth of a second in all */
   FRONT_BREAKS,       /* the breaker opens at the first failure */

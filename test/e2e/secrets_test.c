@@ -204,12 +204,13 @@ static void nothing_that_a_server_writes_is_seen_of_a_failure(void **state) {
   garden_close(&garden);
 }
 
-static void a_method_has_a_boundary_of_its_own(void **state) {
+static void a_boundary_of_a_method_or_on_a_wrapped_channel_is_one(void **state) {
   (void)state;
   struct garden garden;
   garden_open(&garden);
   garden_open_front(&garden, FRONT_METHOD_OPEN);
   garden_open_front(&garden, FRONT_METHOD_BOUNDARY);
+  garden_open_front(&garden, FRONT_WRAPPED);
   for (int way = 0; way < N_ALL_WAYS; way++) {
     try_code(&garden, GRPC_STATUS_PERMISSION_DENIED, (enum way)way);
     try_code(&garden, GRPC_STATUS_RESOURCE_EXHAUSTED, (enum way)way);
@@ -1011,7 +1012,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_secret_is_found_in_every_form),
       cmocka_unit_test(nothing_that_a_server_writes_is_seen_of_a_failure),
-      cmocka_unit_test(a_method_has_a_boundary_of_its_own),
+      cmocka_unit_test(a_boundary_of_a_method_or_on_a_wrapped_channel_is_one),
       cmocka_unit_test(headers_of_an_attempt_before_are_not_seen),
       cmocka_unit_test(a_response_that_is_too_large_is_not_seen),
       cmocka_unit_test(a_response_that_is_too_late_is_not_seen),
