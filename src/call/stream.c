@@ -731,6 +731,7 @@ void weir__stream_end_waiting(weir_call *call) {
   struct step step = {.handed = 0, .judge = false, .end = false};
   pthread_mutex_lock(&stream->guarded.lock);
   stream->guarded.phase = WEIR__STREAM_ENDED;
+  weir__stream_timer_stop_locked(stream); /* of an attempt that was not sent */
   stream->guarded.ended_here = call->ended_here;
   stream->guarded.marks.failed |=
       call->ended_here ? UINT8_MAX : stream->guarded.marks.undone & lost_at_end_locked(stream);

@@ -40,9 +40,10 @@ static bool arm_for(struct weir__stream *stream, int64_t due_at_ns) {
 static void cut_off_locked(struct weir__stream *stream, int64_t now_ns) {
   const weir_call *call = stream->call;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
+  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
   stream->guarded.timer_state = WEIR__STREAM_TIMER_OFF;
-  if (now_ns >= call->plan.deadline_at_ns) {
-    return; /* which the core sees to, and has perhaps */
+  if (now_ns >= call->plan.deadline_at_ns || (state & WEIR__CALL_CANCELLED) != 0) {
+    return; /* that comes first: the core sees to it, and has perhaps */
   }
   stream->guarded.timed_out = true;
   transport->call_cancel(transport->context, call->attempt.core, GRPC_STATUS_DEADLINE_EXCEEDED,
