@@ -170,6 +170,27 @@ static void what_is_too_much_to_keep_is_bounded_too(void **state) {
   batched_call_release(stream.call);
 }
 
+static void what_is_too_much_to_keep_is_free_once_it_is_answered(void **state) {
+  struct fixture *f = *state;
+  f->retry.replay_bytes = 4;
+  open_limited(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(99), HEADERS}, {AT_MS(5000), REPLY("bar")}));
+  struct batched_call *call = batches_new(f);
+  batched_call_say(call, "more than 4 bytes");
+  struct call_batch *metadata = batched_call_start(call, OPS(RECV_METADATA));
+  batched_call_start(call, OPS(SEND_ALL));
+  batched_call_start(call, OPS(RECV_STATUS));
+  drain_until(f, T0 + MS(99));
+  assert_true(batch_is_success(metadata));
+  struct call_batch *message = batched_call_start(call, OPS(RECV_MESSAGE));
+  drain(f);
+
+  assert_status(call, GRPC_STATUS_OK, "");
+  assert_true(batch_received(message, "bar"));
+  assert_int_equal(elapsed_ns(f), MS(5000));
+  batched_call_release(call);
+}
+
 static void a_method_without_retries_is_bounded_too(void **state) {
   struct fixture *f = *state;
   f->method.per_attempt_timeout_ns = MS(100);
@@ -518,6 +539,7 @@ int main(void) {
       TEST(a_retry_that_does_not_fit_leaves_the_attempts_end),
       TEST(an_attempt_that_was_cut_off_takes_a_token),
       TEST(what_is_too_much_to_keep_is_bounded_too),
+      TEST(what_is_too_much_to_keep_is_free_once_it_is_answered),
       TEST(a_method_without_retries_is_bounded_too),
       TEST(an_attempts_time_begins_when_it_is_sent),
       TEST(an_attempt_is_cut_off_whatever_the_application_asks_for),
