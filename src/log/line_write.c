@@ -2,9 +2,11 @@
 #include "src/log/line_write.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +19,19 @@
 static bool is_ready(int fd) {
   struct pollfd ready = {.fd = fd, .events = POLLOUT};
   return poll(&ready, 1, 0) == 1 && (ready.revents & POLLOUT) != 0;
+}
+
+/* A terminal says that it is ready while it has room for one byte, and would wait for the rest: for
+ * ever, if whoever shows it has stopped reading. So it is opened once more, in a way that does not
+ * wait; what has the application's descriptor open besides is not to see a change. -1 = it is no
+ * terminal, or can't be opened. */
+static int open_terminal(int fd) {
+  char path[32];
+  if (isatty(fd) == 0) {
+    return -1;
+  }
+  (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+  return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }
 
 static enum weir__line_fate write_all(int fd, const char *line, size_t size) {
@@ -33,6 +48,16 @@ static enum weir__line_fate write_all(int fd, const char *line, size_t size) {
     return WEIR__LINE_WRITTEN;
   }
   return n_written == 0 ? WEIR__LINE_DROPPED : WEIR__LINE_TORN;
+}
+
+static enum weir__line_fate write_line(int fd, const char *line, size_t size) {
+  int terminal = open_terminal(fd);
+  if (terminal < 0) {
+    return write_all(fd, line, size);
+  }
+  enum weir__line_fate fate = write_all(terminal, line, size);
+  (void)close(terminal);
+  return fate;
 }
 
 static bool is_pending(int number) {
@@ -55,7 +80,7 @@ enum weir__line_fate weir__line_write(int fd, const char *line, size_t size) {
     return WEIR__LINE_DROPPED;
   }
   bool was_pending = is_pending(SIGPIPE);
-  enum weir__line_fate fate = write_all(fd, line, size);
+  enum weir__line_fate fate = write_line(fd, line, size);
   if (!was_pending && is_pending(SIGPIPE)) {
     (void)sigtimedwait(&pipe_only, NULL, &(const struct timespec){.tv_sec = 0, .tv_nsec = 0});
   }

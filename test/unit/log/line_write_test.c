@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -129,6 +130,27 @@ static void a_full_pipe_is_not_waited_for(void **state) {
   }
 }
 
+/* More lines than any terminal keeps. */
+#define MANY_LINES 100000
+
+/* Its poll says yes while there is room for a byte. Were the rest waited for, the test would not
+ * end. */
+static void a_terminal_that_nobody_reads_is_not_waited_for(void **state) {
+  (void)state;
+  int shown = -1;
+  int terminal = -1;
+  assert_int_equal(openpty(&shown, &terminal, NULL, NULL, NULL), 0);
+  enum weir__line_fate fate = WEIR__LINE_WRITTEN;
+  for (size_t i = 0; i < MANY_LINES && fate == WEIR__LINE_WRITTEN; i++) {
+    fate = weir__line_write(terminal, LINE, LINE_SIZE);
+  }
+
+  assert_int_not_equal(fate, WEIR__LINE_WRITTEN);
+  assert_int_equal(fcntl(terminal, F_GETFL) & O_NONBLOCK, 0); /* as it was */
+  (void)close(terminal);
+  (void)close(shown);
+}
+
 /* Were it a signal, the test would end. */
 static void a_reader_that_has_gone_costs_no_signal(void **state) {
   (void)state;
@@ -179,6 +201,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(writes_are_gone_on_with_but_not_for_ever),
       cmocka_unit_test(a_full_pipe_is_not_waited_for),
+      cmocka_unit_test(a_terminal_that_nobody_reads_is_not_waited_for),
       cmocka_unit_test(a_reader_that_has_gone_costs_no_signal),
       cmocka_unit_test(a_signal_of_the_applications_stays_pending),
       cmocka_unit_test(what_is_no_descriptor_takes_nothing),
