@@ -45,14 +45,16 @@ static void plan_bound_by_parent(struct weir_plan *plan, int64_t parent_at_ns) {
   }
 }
 
-/* A policy's time has to be nearer to be the bound. */
-static void plan_bound_by_policy(struct weir_plan *plan, int64_t now_ns, int64_t timeout_ns) {
+/* A policy's time has to be nearer to be the bound. True: it is. */
+static bool plan_bound_by_policy(struct weir_plan *plan, int64_t now_ns, int64_t timeout_ns) {
   int64_t at_ns =
       timeout_ns == WEIR_NO_LIMIT_NS ? WEIR_NO_DEADLINE : weir__instant_add(now_ns, timeout_ns);
-  if (at_ns < plan->deadline_at_ns) {
-    plan->deadline_at_ns = at_ns;
-    plan->deadline_bound = WEIR_DEADLINE_BOUND_POLICY;
+  if (at_ns >= plan->deadline_at_ns) {
+    return false;
   }
+  plan->deadline_at_ns = at_ns;
+  plan->deadline_bound = WEIR_DEADLINE_BOUND_POLICY;
+  return true;
 }
 
 static enum weir_admission deadline_admit(weir_interceptor *self, void *call_state,
@@ -63,11 +65,12 @@ static enum weir_admission deadline_admit(weir_interceptor *self, void *call_sta
   plan_bound_by_parent(plan, parent_deadline_at_ns(options, plan));
   bool given =
       plan->deadline_at_ns != WEIR_NO_DEADLINE || plan->method->timeout_ns != WEIR_NO_LIMIT_NS;
-  plan_bound_by_policy(plan, event->now_ns,
-                       given ? plan->method->timeout_ns : default_timeout_ns(options, plan->shape));
-  int64_t wanted_at_ns = plan->deadline_at_ns;
-  plan_bound_by_policy(plan, event->now_ns, max_timeout_ns(options, plan->shape));
-  plan->deadline_clamped = given && plan->deadline_at_ns < wanted_at_ns;
+  (void)plan_bound_by_policy(plan, event->now_ns,
+                             given ? plan->method->timeout_ns
+                                   : default_timeout_ns(options, plan->shape));
+  if (plan_bound_by_policy(plan, event->now_ns, max_timeout_ns(options, plan->shape))) {
+    plan->deadline_clamped = given;
+  }
   if (plan->deadline_at_ns > event->now_ns) {
     return WEIR_ADMISSION_PROCEED;
   }

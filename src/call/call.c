@@ -253,14 +253,18 @@ static uint32_t saturated_us(int64_t ns) {
 
 static void record_attempt(weir_call *call) {
   const struct weir_outcome *outcome = &call->outcome;
-  weir__call_note_attempt_time(call, outcome->ended_at_ns);
-  if (call->n_records == WEIR_REPORT_ATTEMPTS) {
+  int64_t duration_ns = outcome->ended_at_ns - outcome->started_at_ns;
+  call->attempts_ns += duration_ns;
+  uint8_t nth = call->n_records;
+  if (nth == WEIR_REPORT_ATTEMPTS) {
     return;
   }
-  uint8_t nth = call->n_records++;
-  call->records.started_after_us[nth] =
-      saturated_us(outcome->started_at_ns - call->plan.started_at_ns);
-  call->records.duration_us[nth] = saturated_us(outcome->ended_at_ns - outcome->started_at_ns);
+  call->n_records = (uint8_t)(nth + 1);
+  if (nth > 0) { /* the first one starts with the call */
+    call->records.started_after_us[nth] =
+        saturated_us(outcome->started_at_ns - call->plan.started_at_ns);
+  }
+  call->records.duration_us[nth] = saturated_us(duration_ns);
   call->records.ends[nth] = weir__attempt_end(outcome);
 }
 

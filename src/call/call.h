@@ -236,7 +236,7 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
 /* Notes that an attempt is about to be sent. */
 void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
 
-/* Notes that the current attempt is over. */
+/* Notes that the current attempt is over, of which no status has come. */
 static inline void weir__call_note_attempt_time(weir_call *call, int64_t now_ns) {
   call->attempts_ns += now_ns - call->plan.attempted_at_ns;
 }

@@ -314,13 +314,16 @@ static bool is_answered_locked(const struct weir__stream *stream, uint8_t op_typ
          ((op_types & WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE)) != 0 && attempt->message != NULL);
 }
 
-/* Whether the attempt's time is not to be looked at any more. Where the core's signals can't be
- * trusted, anything that comes is an answer. */
-static bool ends_timer_locked(const struct weir__stream *stream, uint8_t op_types) {
+/* What has come of an attempt whose time is limited: an answer, or its end, sets it free. Where the
+ * core's signals can't be trusted, anything that comes is an answer. */
+__attribute__((noinline)) static void note_limited_locked(struct weir__stream *stream,
+                                                          uint8_t op_types) {
   const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
   const uint8_t status = WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT);
-  return is_answered_locked(stream, op_types) || (op_types & status) != 0 ||
-         ((op_types & headers) != 0 && !stream->call->environment->signals_trusted);
+  if (is_answered_locked(stream, op_types) || (op_types & status) != 0 ||
+      ((op_types & headers) != 0 && !stream->call->environment->signals_trusted)) {
+    weir__stream_timer_stop_locked(stream);
+  }
 }
 
 /* A batch that the core had is over. */
@@ -332,13 +335,12 @@ static void note_event_locked(struct weir__stream *stream, uint8_t op_types, boo
     stream->guarded.marks.failed |= op_types;
   }
   /* An attempt that was cut off before is to be followed by another, if one may. */
-  bool answered = is_answered_locked(stream, op_types) && !stream->guarded.timed_out;
-  if (answered || atomic_load(&stream->call->limit_hit)) {
+  if ((is_answered_locked(stream, op_types) && !stream->guarded.timed_out) ||
+      atomic_load(&stream->call->limit_hit)) {
     stream->guarded.committed = true;
   }
-  if (stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF &&
-      ends_timer_locked(stream, op_types)) {
-    weir__stream_timer_stop_locked(stream);
+  if (stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF) {
+    note_limited_locked(stream, op_types);
   }
 }
 
@@ -564,9 +566,23 @@ static uint8_t passed_ops_locked(const struct weir__stream *stream, uint8_t op_t
  * with all else that their batch waits for: the engine asks for them. */
 static bool headers_go_apart_locked(const struct weir__stream *stream, uint8_t op_types) {
   const uint8_t headers = WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
-  return stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF &&
-         stream->guarded.phase == WEIR__STREAM_UNDER_WAY && (op_types & headers) != 0 &&
+  return stream->guarded.phase == WEIR__STREAM_UNDER_WAY && (op_types & headers) != 0 &&
          op_types != headers;
+}
+
+/* A batch has been started on an attempt whose time is limited. Says what the engine has claimed for
+ * it. */
+__attribute__((noinline)) static uint8_t start_limited_locked(struct weir__stream *stream,
+                                                              uint8_t op_types, uint8_t passed,
+                                                              int64_t now_ns) {
+  if ((passed & WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA)) != 0) {
+    weir__stream_timer_start_locked(stream, now_ns);
+  }
+  if (!headers_go_apart_locked(stream, op_types)) {
+    return 0;
+  }
+  weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
+  return op_types & stream->guarded.marks.unclaimed;
 }
 
 static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,
@@ -579,8 +595,8 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   }
   uint8_t claimed = batch->op_types & stream->guarded.marks.unclaimed;
   uint8_t passed = passed_ops_locked(stream, batch->op_types);
-  bool headers_apart = headers_go_apart_locked(stream, batch->op_types);
-  if (headers_apart) {
+  bool limited = stream->guarded.timer_state != WEIR__STREAM_TIMER_OFF;
+  if (limited && headers_go_apart_locked(stream, batch->op_types)) {
     passed &= (uint8_t)~WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA);
   }
   completion->core_op_types = passed; /* before its event can come */
@@ -599,9 +615,8 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
   }
   stream->guarded.outer_owns_retries =
       stream->guarded.outer_owns_retries || weir__retry_owner_is_sent(batch->send_initial_metadata);
-  if (headers_apart) {
-    weir__stream_ask_locked(stream, GRPC_OP_RECV_INITIAL_METADATA);
-    claimed |= batch->op_types & stream->guarded.marks.unclaimed;
+  if (limited) {
+    claimed |= start_limited_locked(stream, batch->op_types, passed, now_ns);
   }
   stream->guarded.pending |= (uint8_t)(1u << batch->slot);
   stream->guarded.marks.unclaimed &= (uint8_t)~claimed;
@@ -610,9 +625,6 @@ static grpc_call_error start_locked(struct weir__stream *stream, const struct we
       batch->op_types & (uint8_t) ~(claimed & stream->guarded.marks.came);
   if (!stream->guarded.pumping && stream->guarded.phase != WEIR__STREAM_BETWEEN) {
     weir__stream_lose_locked(stream, batch->op_types & WEIR__SENDS & (uint8_t)~passed);
-  }
-  if ((passed & WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA)) != 0) {
-    weir__stream_timer_start_locked(stream, now_ns);
   }
   if (stream->guarded.ended_here) {
     stream->guarded.marks.undone &= (uint8_t)~batch->op_types;
