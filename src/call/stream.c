@@ -570,8 +570,8 @@ static bool headers_go_apart_locked(const struct weir__stream *stream, uint8_t o
          op_types != headers;
 }
 
-/* A batch has been started on an attempt whose time is limited. Says what the engine has claimed for
- * it. */
+/* A batch has been started on an attempt whose time is limited. Says what the engine has claimed
+ * for it. */
 __attribute__((noinline)) static uint8_t start_limited_locked(struct weir__stream *stream,
                                                               uint8_t op_types, uint8_t passed,
                                                               int64_t now_ns) {

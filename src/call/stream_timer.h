@@ -1,11 +1,11 @@
 /* stream_timer – the bound on one attempt of a call in several batches, perAttemptTimeout.
  *
  * It holds from when the attempt is sent until the peer has answered: a stream that has been
- * answered is never cut by it. The core's deadline of an attempt could not be taken back, so it is a
- * timer of the queue, which holds a share of the call while it is armed. It is disarmed when
- * headers, a message or the status come, or the call is cancelled. When it is due first, the attempt
- * is cancelled in the core: headers that come of it afterwards bind the call to it no more, but a
- * status of the peer's is one.
+ * answered is never cut by it. The core's deadline of an attempt could not be taken back, so it is
+ * a timer of the queue, which holds a share of the call while it is armed. It is disarmed when
+ * headers, a message or the status come, or the call is cancelled. When it is due first, the
+ * attempt is cancelled in the core: headers that come of it afterwards bind the call to it no more,
+ * but a status of the peer's is one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_STREAM_TIMER_H

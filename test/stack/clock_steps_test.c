@@ -194,8 +194,8 @@ static void a_breaker_is_half_open_after_a_jump_and_admits_a_probe(void **state)
   unary_fini(&refused);
 }
 
-/* As after a suspended machine that nobody has told: the time of the call is up, and nothing more is
- * sent. */
+/* As after a suspended machine that nobody has told: the time of the call is up, and nothing more
+ * is sent. */
 static void a_call_whose_time_went_in_a_jump_makes_no_attempt(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);

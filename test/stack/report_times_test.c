@@ -9,8 +9,8 @@
 
 #include "test/stack/batches.h"
 
-/* The report tells what ate the time of a call: its attempts, the waits that were asked for, and the
- * rest. Three attempts, 100 ms apart. */
+/* The report tells what ate the time of a call: its attempts, the waits that were asked for, and
+ * the rest. Three attempts, 100 ms apart. */
 
 #define MAX_ATTEMPTS 3
 #define FAILS TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "busy")
