@@ -71,32 +71,36 @@ static void spawn(struct hop *hop, const char *const arguments[]) {
   }
 }
 
-static void hop_open(struct chain *chain, enum hop_name name, const char *kind,
-                     const char *policy) {
+static void hop_start(struct chain *chain, enum hop_name name, const char *kind,
+                      const char *policy) {
   char parent[NUMBER_SIZE];
-  char port[NUMBER_SIZE];
-  const char *arguments[] = {PROGRAM, parent, kind, NULL, NULL, NULL};
-  struct hop *hop = &chain->hops[name];
+  const char *const arguments[] = {PROGRAM, parent, kind, policy, NULL};
   (void)snprintf(parent, sizeof parent, "%d", (int)getpid());
-  if (name != HOP_C) {
-    (void)snprintf(port, sizeof port, "%d", chain->hops[name + 1].port);
-    arguments[3] = port;
-    arguments[4] = policy;
-  }
-  spawn(hop, arguments);
-  hop->state = HOP_RUNNING;
-  chain_await(chain, name, CHAIN_READY, 1);
-  hop->port = chain_event(chain, name, CHAIN_READY, 0)->port;
+  spawn(&chain->hops[name], arguments);
+  chain->hops[name].state = HOP_RUNNING;
 }
 
+static void hop_tell(const struct chain *chain, enum hop_name name,
+                     const struct chain_order *order) {
+  assert_int_equal(write(chain->hops[name].orders_fd, order, sizeof *order), sizeof *order);
+}
+
+static void hop_await_ready(struct chain *chain, enum hop_name name) {
+  chain_await(chain, name, CHAIN_READY, 1);
+  chain->hops[name].port = chain_event(chain, name, CHAIN_READY, 0)->port;
+}
+
+/* All are started at once, since that takes its time; then each is told of the one behind it. */
 void chain_open(struct chain *chain, const struct chain_policies *policies) {
   memset(chain, 0, sizeof *chain);
-  for (size_t i = 0; i < N_HOPS; i++) {
-    chain->hops[i].state = HOP_GONE;
-  }
-  hop_open(chain, HOP_C, "last", NULL);
-  hop_open(chain, HOP_B, policies->b != NULL ? "weir" : "bare", policies->b);
-  hop_open(chain, HOP_A, policies->a != NULL ? "weir" : "bare", policies->a);
+  hop_start(chain, HOP_C, "last", NULL);
+  hop_start(chain, HOP_B, policies->b != NULL ? "weir" : "bare", policies->b);
+  hop_start(chain, HOP_A, policies->a != NULL ? "weir" : "bare", policies->a);
+  hop_await_ready(chain, HOP_C);
+  hop_tell(chain, HOP_B, &(struct chain_order){.next_port = chain->hops[HOP_C].port});
+  hop_await_ready(chain, HOP_B);
+  hop_tell(chain, HOP_A, &(struct chain_order){.next_port = chain->hops[HOP_B].port});
+  hop_await_ready(chain, HOP_A);
 }
 
 static void hop_signal(struct chain *chain, enum hop_name name, int number, enum hop_state state) {
@@ -227,7 +231,7 @@ void chain_await_idle(struct chain *chain) {
 
 void chain_order(struct chain *chain, const struct chain_order *order) {
   size_t n_before = chain_count(chain, HOP_C, CHAIN_ORDERED);
-  assert_int_equal(write(chain->hops[HOP_C].orders_fd, order, sizeof *order), sizeof *order);
+  hop_tell(chain, HOP_C, order);
   chain_await(chain, HOP_C, CHAIN_ORDERED, n_before + 1);
 }
 

@@ -21,7 +21,7 @@ enum hop_name { HOP_A = 0, HOP_B, HOP_C };
 #define CHAIN_EVENTS_MAX 4096
 #define CHAIN_ROOTS_MAX 64
 
-enum hop_state { HOP_RUNNING = 0, HOP_STOPPED, HOP_KILLED, HOP_GONE };
+enum hop_state { HOP_GONE = 0, HOP_RUNNING, HOP_STOPPED, HOP_KILLED };
 
 struct hop {
   enum hop_state state;

@@ -3,9 +3,10 @@
  * happens to it on standard output.
  *
  *   hop PARENT-PID last
- *   hop PARENT-PID weir NEXT-PORT POLICY
- *   hop PARENT-PID bare NEXT-PORT */
+ *   hop PARENT-PID weir POLICY
+ *   hop PARENT-PID bare */
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 #include "test/e2e/chain/protocol.h"
 #include "test/e2e/chain/service.h"
 
-enum { ARG_PARENT = 1, ARG_KIND, ARG_PORT, ARG_POLICY };
+enum { ARG_PARENT = 1, ARG_KIND, ARG_POLICY };
 
 #define EXIT_USAGE 2
 
@@ -31,9 +32,18 @@ static void die_with(pid_t parent) {
   }
 }
 
+static bool read_order(struct chain_order *order_out) {
+  return read(STDIN_FILENO, order_out, sizeof *order_out) == (ssize_t)sizeof *order_out;
+}
+
+static struct next *find_next(const char *policy, struct journal *journal) {
+  struct chain_order order;
+  return read_order(&order) ? next_new(order.next_port, policy, journal) : NULL;
+}
+
 static void take_orders(struct service *service, struct journal *journal) {
   struct chain_order order;
-  while (read(STDIN_FILENO, &order, sizeof order) == (ssize_t)sizeof order) {
+  while (read_order(&order)) {
     service_set_order(service, &order);
     journal_write(journal, &(struct chain_event){.kind = CHAIN_ORDERED});
   }
@@ -49,9 +59,8 @@ int main(int argc, char **argv) {
   (void)signal(SIGPIPE, SIG_IGN);
   journal_init(&journal, STDOUT_FILENO);
   grpc_init();
-  if (argc > ARG_PORT) {
-    next = next_new((int)strtol(argv[ARG_PORT], NULL, 10),
-                    argc > ARG_POLICY ? argv[ARG_POLICY] : NULL, &journal);
+  if (strcmp(argv[ARG_KIND], "last") != 0) {
+    next = find_next(argc > ARG_POLICY ? argv[ARG_POLICY] : NULL, &journal);
   }
   struct service *service = service_new(next, &journal);
   journal_write(&journal,

@@ -30,8 +30,9 @@
 #define CHAIN_FOREVER INT64_MAX
 #define CHAIN_ALWAYS UINT32_MAX
 
-/* To the last hop: what to answer from now on. */
+/* To the last hop: what to answer from now on. To another, once, before it is ready: whom to ask. */
 struct chain_order {
+  int next_port;
   uint32_t n_failures; /* then it works; CHAIN_ALWAYS = it does not */
   grpc_status_code failure;
   uint32_t n_messages; /* of a stream, before the delay */
