@@ -121,20 +121,23 @@ static bool is_parents_cancel(const struct weir__wire_result *result, grpc_statu
          result->signals.initial_capacity == 0;
 }
 
+/* However late it is seen: a time of our own is told as such, and only the parent's ends the
+ * parent. */
+static bool is_cancel_at_any_time(const struct weir__wire_result *result, grpc_status_code code) {
+  return is_own_cancel(result, code) ||
+         (is_parents_cancel(result, code) && result->deadline_bound != WEIR_DEADLINE_BOUND_PARENT);
+}
+
 /* The core made the status up. */
 static enum weir_origin origin_without_trailers(const struct weir__wire_result *result,
                                                 grpc_status_code code) {
-  bool by_parent = is_parents_cancel(result, code);
-  if (is_own_cancel(result, code) ||
-      (by_parent && result->deadline_bound != WEIR_DEADLINE_BOUND_PARENT)) {
-    /* However late it is seen: a time of our own is told as such, and only the parent's ends the
-     * parent. */
+  if (is_cancel_at_any_time(result, code)) {
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   if (code == GRPC_STATUS_DEADLINE_EXCEEDED || is_own_deadline(result, code)) {
     return WEIR_ORIGIN_LOCAL_DEADLINE;
   }
-  if (by_parent) {
+  if (is_parents_cancel(result, code)) {
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
   uint32_t reset_code = 0;
@@ -146,13 +149,18 @@ static enum weir_origin origin_without_trailers(const struct weir__wire_result *
                                                               : WEIR_ORIGIN_TRANSPORT_RESET;
 }
 
-/* Without signals: ours only where no peer could have said it. */
+/* Without signals: ours only where no peer could have said it. That nothing has come of one shows
+ * with the core's retries on, too; a parent's cancellation that passed for an answer would close a
+ * breaker. */
 static enum weir_origin origin_untrusted(const struct weir__wire_result *result,
                                          grpc_status_code code) {
-  if (is_own_cancel(result, code)) {
+  if (is_cancel_at_any_time(result, code)) {
     return WEIR_ORIGIN_LOCAL_CANCEL;
   }
-  return is_own_deadline(result, code) ? WEIR_ORIGIN_LOCAL_DEADLINE : WEIR_ORIGIN_PEER;
+  if (is_own_deadline(result, code)) {
+    return WEIR_ORIGIN_LOCAL_DEADLINE;
+  }
+  return is_parents_cancel(result, code) ? WEIR_ORIGIN_LOCAL_CANCEL : WEIR_ORIGIN_PEER;
 }
 
 static enum weir_origin origin_of(const struct weir__wire_result *result, grpc_status_code code) {

@@ -200,6 +200,93 @@ static void the_blocking_call_goes_through_it(void **state) {
   wrapping_close(&w);
 }
 
+/* --- the request that is over --- */
+
+/* A service in the middle, whose calls go over a channel that was wrapped. */
+struct middle {
+  weir__test_server *server;
+  weir_channel *next;
+  pthread_mutex_t mutex;
+  size_t n_reports;
+  struct weir_call_report reports[N_SHAPES];
+};
+
+static void middle_call(struct middle *middle, enum shape shape) {
+  struct shaped_call call;
+  shaped_run(&call, shape, middle->next, NULL);
+  (void)pthread_mutex_lock(&middle->mutex);
+  middle->reports[middle->n_reports++] = call.unary.report;
+  (void)pthread_mutex_unlock(&middle->mutex);
+  shaped_fini(&call);
+}
+
+/* Begins to work once its client has gone away. */
+static void serve_too_late(void *context, const struct weir__test_served *served,
+                           struct weir__test_reply *reply) {
+  struct middle *middle = context;
+  struct weir_inbound_scope scope;
+  weir_inbound *inbound = NULL;
+  assert_int_equal(
+      weir_inbound_new(served->details, served->metadata, served->call, NULL, &inbound), WEIR_OK);
+  assert_true(weir__test_server_wait_cancelled(middle->server, 1));
+  weir_inbound_enter(inbound, &scope);
+  weir_inbound_release(inbound);
+  for (int shape = 0; shape < N_SHAPES; shape++) {
+    middle_call(middle, (enum shape)shape);
+  }
+  weir_inbound_leave(&scope);
+  weir__test_reply_status(reply, GRPC_STATUS_CANCELLED, "too late");
+}
+
+static void have_served_too_late(struct middle *middle) {
+  struct unary unary;
+  weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
+  middle->server = weir__test_server_new(serve_too_late, middle, 0);
+  weir_channel *root = channel_to(weir__test_server_port(middle->server), POLICY_PLAIN);
+  unary_start(&unary, root, queue, NULL);
+  assert_true(weir__test_server_wait_calls(middle->server, 1));
+  assert_int_equal(weir_call_cancel(unary.call, NULL), GRPC_CALL_OK);
+  unary_wait(&unary, queue);
+  unary_fini(&unary);
+  queue_end(queue);
+  weir_channel_destroy(root);
+  weir__test_server_release(middle->server); /* its handler has ended */
+}
+
+/* It is no answer of the peer's, which would let a breaker close. */
+static void calls_for_a_request_that_is_over_are_cancelled(void **state) {
+  (void)state;
+  static const enum weir__core_retries cores[] = {WEIR__CORE_RETRIES_OFF, WEIR__CORE_RETRIES_ON};
+  const struct script script = SCRIPT({.code = GRPC_STATUS_OK});
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    struct counting_log log;
+    struct middle middle;
+    struct weir_breaker_snapshot breaker = {.size = sizeof breaker};
+    memset(&middle, 0, sizeof middle);
+    counting_log_init(&log);
+    (void)pthread_mutex_init(&middle.mutex, NULL);
+    weir__test_server *last =
+        weir__test_server_new(answer_by_script, (void *)(uintptr_t)&script, 0);
+    grpc_channel *core = weir__bare_channel_create(weir__test_server_port(last), cores[i], NULL);
+    assert_int_equal(wrap(core, "{}", WEIR_CORE_RETRIES_UNKNOWN, &log, &middle.next), WEIR_OK);
+    have_served_too_late(&middle);
+
+    assert_int_equal(middle.n_reports, N_SHAPES);
+    for (size_t nth = 0; nth < N_SHAPES; nth++) {
+      assert_int_equal(middle.reports[nth].code, GRPC_STATUS_CANCELLED);
+      assert_int_equal(middle.reports[nth].origin, WEIR_ORIGIN_LOCAL_CANCEL);
+      assert_int_equal(middle.reports[nth].reason, WEIR_REASON_CANCELLED);
+    }
+    assert_int_equal(weir_channel_breaker_snapshot(middle.next, METHOD, &breaker), WEIR_OK);
+    assert_int_equal(breaker.n_requests, 0);
+    assert_int_equal(weir__test_server_n_calls(last), 0);
+    weir_channel_destroy(middle.next);
+    weir__test_server_release(last);
+    (void)pthread_mutex_destroy(&middle.mutex);
+    (void)pthread_mutex_destroy(&log.mutex);
+  }
+}
+
 /* --- whose retries --- */
 
 struct retries_row {
@@ -536,6 +623,7 @@ int main(void) {
       cmocka_unit_test(a_call_has_a_deadline_and_tells_its_budget),
       cmocka_unit_test(the_breaker_opens),
       cmocka_unit_test(the_blocking_call_goes_through_it),
+      cmocka_unit_test(calls_for_a_request_that_is_over_are_cancelled),
       cmocka_unit_test(attempts_of_the_core_and_weirs_do_not_multiply),
       cmocka_unit_test(what_was_refused_is_repeated_for_free_only_if_the_core_does_not),
       cmocka_unit_test(what_is_not_held_is_said_once),

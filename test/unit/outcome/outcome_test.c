@@ -499,14 +499,43 @@ static void a_parents_cancellation_that_is_seen_late_is_no_deadline_of_ours(void
       {WEIR_DEADLINE_BOUND_ATTEMPT, WEIR_ORIGIN_LOCAL_CANCEL},
       {WEIR_DEADLINE_BOUND_PARENT, WEIR_ORIGIN_LOCAL_DEADLINE}, /* that was up, and is told so */
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+  for (size_t i = 0; i < 2 * sizeof rows / sizeof rows[0]; i++) {
     struct weir__wire_result late = wire_result(1, (struct weir__wire_signals)SILENCE, MS(5000));
     late.has_parent = true;
-    late.deadline_bound = rows[i].bound;
+    late.deadline_bound = rows[i / 2].bound;
+    late.signals_trusted = i % 2 == 0;
     struct weir_outcome outcome = classify(&late);
-    assert_int_equal(outcome.origin, rows[i].origin);
-    assert_int_equal(outcome.deadline_bound, rows[i].bound);
+    assert_int_equal(outcome.origin, rows[i / 2].origin);
+    assert_int_equal(outcome.deadline_bound, rows[i / 2].bound);
     assert_false(outcome.retryable);
+  }
+}
+
+static void without_signals_a_parents_cancellation_is_known_by_nothing_having_come(void **state) {
+  (void)state;
+  static const struct {
+    const char *why;
+    struct weir__wire_signals signals;
+    bool has_parent;
+    enum weir_origin origin;
+  } rows[] = {
+      {"before it was sent", NO_CONNECTION, true, WEIR_ORIGIN_LOCAL_CANCEL},
+      {"in silence", SILENCE, true, WEIR_ORIGIN_LOCAL_CANCEL},
+      {"by nobody's parent", SILENCE, false, WEIR_ORIGIN_PEER},
+      {"by the peer", TRAILERS_ONLY, true, WEIR_ORIGIN_PEER},
+      {"once headers had come", HEADERS_THEN_LOST, true, WEIR_ORIGIN_PEER},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir__wire_result result = wire_result(1, rows[i].signals, MS(1100));
+    result.has_parent = rows[i].has_parent;
+    result.signals_trusted = false;
+    struct weir_outcome outcome = classify(&result);
+    if (outcome.origin != rows[i].origin) {
+      fail_msg("%s: %s", rows[i].why, weir_origin_name(outcome.origin));
+    }
+    assert_int_equal(outcome.breaker_verdict, rows[i].origin == WEIR_ORIGIN_PEER
+                                                  ? WEIR_BREAKER_VERDICT_SUCCESS
+                                                  : WEIR_BREAKER_VERDICT_IGNORED);
   }
 }
 
@@ -686,6 +715,7 @@ int main(void) {
       cmocka_unit_test(only_an_unavailable_call_may_be_unprocessed),
       cmocka_unit_test(the_cores_words_tell_what_the_peer_has_reset),
       cmocka_unit_test(without_signals_the_safe_side_is_chosen),
+      cmocka_unit_test(without_signals_a_parents_cancellation_is_known_by_nothing_having_come),
       cmocka_unit_test(a_parents_cancellation_that_is_seen_late_is_no_deadline_of_ours),
       cmocka_unit_test(a_deadline_well_before_ours_was_the_parents),
       cmocka_unit_test(pushback_is_read_strictly),
