@@ -114,11 +114,14 @@ static enum weir_origin origin_with_trailers(const struct weir__wire_result *res
   return is_own_deadline(result, code) ? WEIR_ORIGIN_LOCAL_DEADLINE : WEIR_ORIGIN_PEER;
 }
 
-/* The parent's: nothing had come. Once something has, a peer's reset with CANCEL looks the same as
+/* The parent's: nothing had come, which with the core's retries on is also said of a stream that the
+ * peer has reset. Once something has, a peer's reset with CANCEL looks the same as
  * the parent's cancellation; whose parent is gone reads no answer, so it is taken for the peer's. */
 static bool is_parents_cancel(const struct weir__wire_result *result, grpc_status_code code) {
+  uint32_t reset_code = 0;
   return code == GRPC_STATUS_CANCELLED && result->has_parent &&
-         result->signals.initial_capacity == 0;
+         result->signals.initial_capacity == 0 &&
+         !weir__wire_words_tell_reset(result->details, &reset_code);
 }
 
 /* However late it is seen: a time of our own is told as such, and only the parent's ends the

@@ -517,16 +517,20 @@ static void without_signals_a_parents_cancellation_is_known_by_nothing_having_co
     const char *why;
     struct weir__wire_signals signals;
     bool has_parent;
+    const char *words;
     enum weir_origin origin;
   } rows[] = {
-      {"before it was sent", NO_CONNECTION, true, WEIR_ORIGIN_LOCAL_CANCEL},
-      {"in silence", SILENCE, true, WEIR_ORIGIN_LOCAL_CANCEL},
-      {"by nobody's parent", SILENCE, false, WEIR_ORIGIN_PEER},
-      {"by the peer", TRAILERS_ONLY, true, WEIR_ORIGIN_PEER},
-      {"once headers had come", HEADERS_THEN_LOST, true, WEIR_ORIGIN_PEER},
+      {"before it was sent", NO_CONNECTION, true, "CANCELLED", WEIR_ORIGIN_LOCAL_CANCEL},
+      {"in silence", SILENCE, true, "CANCELLED", WEIR_ORIGIN_LOCAL_CANCEL},
+      {"by nobody's parent", SILENCE, false, "CANCELLED", WEIR_ORIGIN_PEER},
+      {"by the peer", TRAILERS_ONLY, true, "CANCELLED", WEIR_ORIGIN_PEER},
+      {"by the peer's reset", NO_CONNECTION, true, "Received RST_STREAM with error code 8",
+       WEIR_ORIGIN_PEER},
+      {"once headers had come", HEADERS_THEN_LOST, true, "CANCELLED", WEIR_ORIGIN_PEER},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct weir__wire_result result = wire_result(1, rows[i].signals, MS(1100));
+    result.details = grpc_slice_from_static_string(rows[i].words);
     result.has_parent = rows[i].has_parent;
     result.signals_trusted = false;
     struct weir_outcome outcome = classify(&result);
