@@ -232,9 +232,11 @@ static void step(struct schedule_world *world) {
 
 /* --- from beginning to end --- */
 
-static void ignore_record(void *context, const struct weir_log_record *record) {
+static void count_record(void *context, const struct weir_log_record *record) {
   struct schedule_world *world = context;
+  world->n_logged++;
   world->tally->n_logged++;
+  assert_true(world->policy->boundary);
   assert_true(record->raw_code != GRPC_STATUS_OK);
 }
 
@@ -296,9 +298,10 @@ static void open(struct schedule_world *world) {
   world->transport.on_end = schedule_peer_on_end;
   world->transport.on_send_context = world;
   world->log =
-      (struct weir_log_sink){.size = sizeof world->log, .write = ignore_record, .context = world};
+      (struct weir_log_sink){.size = sizeof world->log, .write = count_record, .context = world};
   world->parent_cancelled = false;
   world->faulty = false;
+  world->n_logged = 0;
   world->n_calls = 0;
   world->n_posts = 0;
   uint8_t low = schedule_bytes_next(&world->in);
@@ -354,6 +357,7 @@ static void close(struct schedule_world *world) {
   for (size_t i = 0; i < world->n_calls; i++) {
     schedule_check_end(world, &world->calls[i]);
   }
+  schedule_check_log(world);
   for (size_t i = 0; i < world->n_posts; i++) {
     assert_int_equal(world->posts[i].tag.n_came, 1);
   }
@@ -365,6 +369,7 @@ static void close(struct schedule_world *world) {
     close_queues(world);
     close_calls(world); /* they outlive their queue */
   }
+  assert_true(world->n_logged <= world->n_calls);
   destroy_channel(world);
   world->tally->n_out_of_memory += world->allocator.n_failed;
   world->transport.base.call_unref(&world->transport, world->parent);

@@ -11,6 +11,7 @@
  * - an attempt is sent in time, within its policy, after a failure that may be retried, and never
  *   for a call that was cancelled or let go, or in a queue that is shut down;
  * - a layer is released as often as it admitted;
+ * - the log is told once of each call that fails within a boundary, and of nothing else;
  * - nothing is left at the end: calls, slices, memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */

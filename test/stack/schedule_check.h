@@ -14,4 +14,7 @@ void schedule_check_batch(struct schedule_world *world, struct schedule_call *ca
 /* Every tag has come. */
 void schedule_check_end(struct schedule_world *world, const struct schedule_call *call);
 
+/* The same, of all calls: the log was told of each failure once. */
+void schedule_check_log(const struct schedule_world *world);
+
 #endif /* WEIR_TEST_STACK_SCHEDULE_CHECK_H */

@@ -59,6 +59,7 @@ struct schedule_world {
   struct counting_allocator allocator;
   struct scripted_transport transport;
   struct weir_log_sink log;
+  size_t n_logged;
   struct schedule_layers layers;
 
   weir_channel *channel; /* NULL: destroyed, while calls go on */
