@@ -133,7 +133,7 @@ unsigned plant_places(const struct plant *plant) {
 
 /* A sentence with the secret in it. */
 static const char *leak(char out[TEXT_SIZE], const struct secret *secret) {
-  (void)snprintf(out, TEXT_SIZE, "pg: password=%s at 10.0.0.7", secret->text);
+  (void)snprintf(out, TEXT_SIZE, "pg: password=%.64s at 10.0.0.7", secret->text);
   return out;
 }
 
