@@ -204,12 +204,20 @@ static void the_blocking_call_goes_through_it(void **state) {
 
 /* A service in the middle, whose calls go over a channel that was wrapped. */
 struct middle {
-  weir__test_server *server;
   weir_channel *next;
+  bool is_late; /* it begins to work once its client has gone away */
   pthread_mutex_t mutex;
+  weir__test_server *server;
   size_t n_reports;
   struct weir_call_report reports[N_SHAPES];
 };
+
+static weir__test_server *middle_server(struct middle *middle) {
+  (void)pthread_mutex_lock(&middle->mutex);
+  weir__test_server *server = middle->server;
+  (void)pthread_mutex_unlock(&middle->mutex);
+  return server;
+}
 
 static void middle_call(struct middle *middle, enum shape shape) {
   struct shaped_call call;
@@ -220,15 +228,14 @@ static void middle_call(struct middle *middle, enum shape shape) {
   shaped_fini(&call);
 }
 
-/* Begins to work once its client has gone away. */
-static void serve_too_late(void *context, const struct weir__test_served *served,
-                           struct weir__test_reply *reply) {
+static void serve_middle(void *context, const struct weir__test_served *served,
+                         struct weir__test_reply *reply) {
   struct middle *middle = context;
   struct weir_inbound_scope scope;
   weir_inbound *inbound = NULL;
   assert_int_equal(
       weir_inbound_new(served->details, served->metadata, served->call, NULL, &inbound), WEIR_OK);
-  assert_true(weir__test_server_wait_cancelled(middle->server, 1));
+  assert_true(!middle->is_late || weir__test_server_wait_cancelled(middle_server(middle), 1));
   weir_inbound_enter(inbound, &scope);
   weir_inbound_release(inbound);
   for (int shape = 0; shape < N_SHAPES; shape++) {
@@ -238,14 +245,18 @@ static void serve_too_late(void *context, const struct weir__test_served *served
   weir__test_reply_status(reply, GRPC_STATUS_CANCELLED, "too late");
 }
 
-static void have_served_too_late(struct middle *middle) {
+static void have_served(struct middle *middle) {
   struct unary unary;
   weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
-  middle->server = weir__test_server_new(serve_too_late, middle, 0);
+  (void)pthread_mutex_lock(&middle->mutex);
+  middle->server = weir__test_server_new(serve_middle, middle, 0);
+  (void)pthread_mutex_unlock(&middle->mutex);
   weir_channel *root = channel_to(weir__test_server_port(middle->server), POLICY_PLAIN);
   unary_start(&unary, root, queue, NULL);
   assert_true(weir__test_server_wait_calls(middle->server, 1));
-  assert_int_equal(weir_call_cancel(unary.call, NULL), GRPC_CALL_OK);
+  if (middle->is_late) {
+    assert_int_equal(weir_call_cancel(unary.call, NULL), GRPC_CALL_OK);
+  }
   unary_wait(&unary, queue);
   unary_fini(&unary);
   queue_end(queue);
@@ -263,13 +274,14 @@ static void calls_for_a_request_that_is_over_are_cancelled(void **state) {
     struct middle middle;
     struct weir_breaker_snapshot breaker = {.size = sizeof breaker};
     memset(&middle, 0, sizeof middle);
+    middle.is_late = true;
     counting_log_init(&log);
     (void)pthread_mutex_init(&middle.mutex, NULL);
     weir__test_server *last =
         weir__test_server_new(answer_by_script, (void *)(uintptr_t)&script, 0);
     grpc_channel *core = weir__bare_channel_create(weir__test_server_port(last), cores[i], NULL);
     assert_int_equal(wrap(core, "{}", WEIR_CORE_RETRIES_UNKNOWN, &log, &middle.next), WEIR_OK);
-    have_served_too_late(&middle);
+    have_served(&middle);
 
     assert_int_equal(middle.n_reports, N_SHAPES);
     for (size_t nth = 0; nth < N_SHAPES; nth++) {
@@ -282,6 +294,34 @@ static void calls_for_a_request_that_is_over_are_cancelled(void **state) {
     assert_int_equal(weir__test_server_n_calls(last), 0);
     weir_channel_destroy(middle.next);
     weir__test_server_release(last);
+    (void)pthread_mutex_destroy(&middle.mutex);
+    (void)pthread_mutex_destroy(&log.mutex);
+  }
+}
+
+/* With the core's retries on, nothing of the peer's shows of it but the core's words. */
+static void a_peers_reset_is_no_cancellation_of_the_requests(void **state) {
+  (void)state;
+  static const struct odd_script reset = ODD_SCRIPT(ODD_RST(8)); /* CANCEL */
+  static const enum weir__core_retries cores[] = {WEIR__CORE_RETRIES_OFF, WEIR__CORE_RETRIES_ON};
+  for (size_t i = 0; i < COUNT_OF(cores); i++) {
+    struct counting_log log;
+    struct middle middle;
+    memset(&middle, 0, sizeof middle);
+    counting_log_init(&log);
+    (void)pthread_mutex_init(&middle.mutex, NULL);
+    struct odd_peer *peer = odd_peer_answering(&reset);
+    grpc_channel *core = weir__bare_channel_create(odd_peer_port(peer), cores[i], NULL);
+    assert_int_equal(wrap(core, "{}", WEIR_CORE_RETRIES_UNKNOWN, &log, &middle.next), WEIR_OK);
+    have_served(&middle);
+
+    assert_int_equal(middle.n_reports, N_SHAPES);
+    for (size_t nth = 0; nth < N_SHAPES; nth++) {
+      assert_int_equal(middle.reports[nth].code, GRPC_STATUS_INTERNAL);
+      assert_int_equal(middle.reports[nth].origin, WEIR_ORIGIN_PEER);
+    }
+    weir_channel_destroy(middle.next);
+    odd_peer_release(peer);
     (void)pthread_mutex_destroy(&middle.mutex);
     (void)pthread_mutex_destroy(&log.mutex);
   }
@@ -624,6 +664,7 @@ int main(void) {
       cmocka_unit_test(the_breaker_opens),
       cmocka_unit_test(the_blocking_call_goes_through_it),
       cmocka_unit_test(calls_for_a_request_that_is_over_are_cancelled),
+      cmocka_unit_test(a_peers_reset_is_no_cancellation_of_the_requests),
       cmocka_unit_test(attempts_of_the_core_and_weirs_do_not_multiply),
       cmocka_unit_test(what_was_refused_is_repeated_for_free_only_if_the_core_does_not),
       cmocka_unit_test(what_is_not_held_is_said_once),
