@@ -87,7 +87,9 @@ static void chain_open(struct chain *chain, const struct chain_setup *setup) {
                     : weir__test_server_new(setup->listen, setup->listener, 0);
   chain->to_last = channel_to(weir__test_server_port(chain->last), middle);
   chain->to_last_too = channel_to(weir__test_server_port(chain->last), other);
+  (void)pthread_mutex_lock(&chain->mutex); /* for its handlers, which are other threads */
   chain->middle = weir__test_server_new(serve_middle, chain, 0);
+  (void)pthread_mutex_unlock(&chain->mutex);
   chain->to_middle = channel_to(weir__test_server_port(chain->middle), root);
   chain->bare = weir__bare_channel_create(weir__test_server_port(chain->middle),
                                           WEIR__CORE_RETRIES_OFF, NULL);
@@ -386,12 +388,19 @@ static void ask_by_stream(struct chain *chain, weir_channel *channel) {
   queue_end(queue);
 }
 
+static weir__test_server *chain_middle(struct chain *chain) {
+  (void)pthread_mutex_lock(&chain->mutex);
+  weir__test_server *middle = chain->middle;
+  (void)pthread_mutex_unlock(&chain->mutex);
+  return middle;
+}
+
 /* Waits until its client has gone away, and only then begins to work. */
 static void serve_too_late(struct chain *chain, const struct weir__test_served *served,
                            struct weir__test_reply *reply) {
   struct weir_inbound_scope scope;
   weir_inbound *inbound = inbound_of(served);
-  assert_true(weir__test_server_wait_cancelled(chain->middle, 1));
+  assert_true(weir__test_server_wait_cancelled(chain_middle(chain), 1));
   weir_inbound_enter(inbound, &scope);
   weir_inbound_release(inbound);
   (void)ask(chain, chain->to_last, WEIR_INBOUND_ATTACHED);
