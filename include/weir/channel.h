@@ -57,9 +57,9 @@ struct weir_channel_options {
  *            what it points to as its type says. The result is the caller's until
  *            weir_channel_destroy.
  * Threads:   any thread.
- * Errors:    NULL when there is no memory, or `options` is from a newer header and asks for what
- *            this library lacks. What the core refuses makes a channel whose calls fail, as the
- *            core's does. */
+ * Errors:    NULL when there is no memory, `options` is from a newer header and asks for what this
+ *            library lacks, or its log sink has no size or no write. What the core refuses makes a
+ *            channel whose calls fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);

@@ -162,11 +162,16 @@ weir_channel *weir__channel_new(const char *target, const struct weir__transport
   return channel;
 }
 
+bool weir__channel_log_is_usable(const struct weir_log_sink *log) {
+  return log == NULL || (log->size >= sizeof *log && log->write != NULL);
+}
+
 /* A channel whose core is still to be made. */
 static weir_channel *channel_begin(const char *target, const struct weir_channel_options *options) {
   struct weir_channel_options known = WEIR_CHANNEL_OPTIONS_INIT;
   if (target == NULL ||
-      (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK)) {
+      (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) ||
+      !weir__channel_log_is_usable(known.log)) {
     return NULL;
   }
   return weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known);

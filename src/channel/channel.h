@@ -5,6 +5,7 @@
 #define WEIR_SRC_CHANNEL_CHANNEL_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <weir/channel.h>
 
@@ -26,6 +27,9 @@ struct weir_channel {
 weir_channel *weir__channel_new(const char *target, const struct weir__transport *transport,
                                 enum weir_core_retries core_retries,
                                 const struct weir_channel_options *options);
+
+/* A sink that can't be written to would be found out at the first failure. NULL = weir's own. */
+bool weir__channel_log_is_usable(const struct weir_log_sink *log);
 
 /* A share of the channel for a blocking call, which may outlast the application's. */
 void weir__channel_ref(weir_channel *channel);

@@ -56,7 +56,7 @@ enum weir_error weir_channel_wrap(grpc_channel *core, const struct weir_channel_
   if (error != WEIR_OK) {
     return error;
   }
-  if (core == NULL || !is_known(known.core_retries)) {
+  if (core == NULL || !is_known(known.core_retries) || !weir__channel_log_is_usable(known.log)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
   weir_channel *channel = channel_over(core, &known);

@@ -386,6 +386,22 @@ static void options_of_a_newer_program_make_no_channel(void **state) {
   assert_int_equal(close(ends[1]), 0);
 }
 
+static void a_log_that_can_not_be_written_to_makes_no_channel(void **state) {
+  (void)state;
+  const struct weir_log_sink logs[] = {{.size = sizeof logs[0], .write = NULL},
+                                       {.size = 0, .write = NULL}};
+  for (size_t i = 0; i < COUNT_OF(logs); i++) {
+    struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
+    grpc_channel *core = grpc_lame_client_channel_create("x", GRPC_STATUS_UNKNOWN, "");
+    weir_channel *channel = NULL;
+    options.log = &logs[i];
+    assert_null(weir_lame_client_channel_create("x", GRPC_STATUS_UNKNOWN, "", &options));
+    assert_int_equal(weir_channel_wrap(core, &options, &channel), WEIR_ERROR_INVALID_ARGUMENT);
+    assert_null(channel);
+    grpc_channel_destroy(core); /* it was not taken */
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_state_follows_the_server),
@@ -402,6 +418,7 @@ int main(void) {
       cmocka_unit_test(a_channel_over_a_socket_works_as_any_other),
       cmocka_unit_test(calls_on_the_cores_channel_pass_weir_by),
       cmocka_unit_test(options_of_a_newer_program_make_no_channel),
+      cmocka_unit_test(a_log_that_can_not_be_written_to_makes_no_channel),
   };
   return cmocka_run_group_tests_name("channel surface", tests, start_core, stop_core);
 }
