@@ -38,6 +38,7 @@ bool weir__stream_open(weir_call *call) {
     stream->own[number].completion.ops = &own_ops;
     stream->own[number].on_close = own_on_close;
   }
+  stream->timer.on_due = weir__stream_timer_on_due;
   weir__stream_timer_renew_locked(stream);
   pthread_mutex_init(&stream->guarded.lock, NULL);
   return true;

@@ -69,7 +69,7 @@ static bool is_armed_anew(struct weir__stream *stream) {
   return armed;
 }
 
-static void timer_on_due(struct weir__timer *timer, int64_t now_ns) {
+void weir__stream_timer_on_due(struct weir__timer *timer, int64_t now_ns) {
   struct weir__stream *stream = WEIR__CONTAINER_OF(timer, struct weir__stream, timer);
   weir_call *call = stream->call;
   bool runs_again = false;
@@ -95,7 +95,6 @@ void weir__stream_timer_arm_locked(struct weir__stream *stream, int64_t sent_at_
   if (due_at_ns >= call->plan.deadline_at_ns) {
     return;
   }
-  stream->timer.on_due = timer_on_due;
   /* relaxed: the caller has a share. Before the timer can be due. */
   (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
   if (!arm_for(stream, due_at_ns)) {

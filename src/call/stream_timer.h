@@ -28,6 +28,10 @@ static inline void weir__stream_timer_renew_locked(struct weir__stream *stream) 
 /* Of an attempt whose status has come: it is of having been cut off, and not the peer's. */
 bool weir__stream_timer_ended(const weir_call *call);
 
+/* Of a stream's timer, and set before it is first armed: another thread may be about to say it for an
+ * attempt that is over when the next one arms it. */
+void weir__stream_timer_on_due(struct weir__timer *timer, int64_t now_ns);
+
 /* For the following two. */
 void weir__stream_timer_arm_locked(struct weir__stream *stream, int64_t sent_at_ns);
 void weir__stream_timer_disarm_locked(struct weir__stream *stream);

@@ -230,11 +230,20 @@ static void streams_run_out_of_time_while_they_are_answered(void **state) {
            "," METHODS("\"perAttemptTimeout\":\"0.001s\"," RETRY("4", "0.001s", UNAVAILABLE)) "}");
 }
 
+/* The same, and the next attempt follows at once: its time begins while another thread has yet to see
+ * that the one before has ended in time. */
+static void streams_are_retried_at_once_while_they_run_out_of_time(void **state) {
+  (void)state;
+  run_race("{" NO_BREAKER "," METHODS(
+      "\"perAttemptTimeout\":\"0.001s\"," RETRY("5", "0.000000001s", UNAVAILABLE)) "}");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(streams_are_started_while_others_retry_and_end_them),
       cmocka_unit_test(streams_without_retries_are_ended_while_they_are_started),
       cmocka_unit_test(streams_run_out_of_time_while_they_are_answered),
+      cmocka_unit_test(streams_are_retried_at_once_while_they_run_out_of_time),
   };
   return cmocka_run_group_tests_name("stream_threads", tests, start_core, stop_core);
 }
