@@ -80,6 +80,7 @@ static void step_foreign(struct schedule_world *world) {
 /* Time passes, and things happen, while nobody drains. */
 static void step_pause(struct schedule_world *world, uint8_t more) {
   SCHEDULE_NOTE("nobody drains for # ms", more);
+  world->undrained_until_ns = world->clock.now_ns + MS(more);
   fake_clock_advance_to(&world->clock, world->clock.now_ns + MS(more));
   scripted_transport_happen(&world->transport);
   if ((more & 1) != 0) {
@@ -302,6 +303,7 @@ static void open(struct schedule_world *world) {
   world->parent_cancelled = false;
   world->faulty = false;
   world->n_logged = 0;
+  world->undrained_until_ns = 0;
   world->n_calls = 0;
   world->n_posts = 0;
   uint8_t low = schedule_bytes_next(&world->in);

@@ -190,6 +190,20 @@ static void check_cut_off(struct schedule_world *world, const struct schedule_ca
       scripted_transport_has_events(weir_completion_queue_core(world->queues[call->queue].queue)));
 }
 
+/* And none that nothing came of goes on for longer: its time, and what a queue that was drained late is
+ * given, with the millisecond by which two queues take turns. Who plucks does not always drain. */
+static void check_not_cut_off(const struct schedule_world *world, const struct schedule_call *call,
+                              const struct sent_attempt *attempt) {
+  int64_t due_at_ns = weir__instant_add(attempt->sent_at_ns, world->policy->per_attempt_timeout_ns);
+  int64_t seen_at_ns =
+      due_at_ns > world->undrained_until_ns ? due_at_ns : world->undrained_until_ns;
+  if (call->is_one_batch || attempt->has_headers || world->faulty || call->is_over ||
+      world->queues[call->queue].type == GRPC_CQ_PLUCK) {
+    return;
+  }
+  assert_true(world->clock.now_ns <= weir__instant_add(seen_at_ns, MS(11)));
+}
+
 /* When a peer says that all is well, it has been sent all that there was, unless the core, or the
  * application with an event in its queue, is still at it. */
 void schedule_peer_on_end(void *context, struct sent_attempt *attempt) {
@@ -201,6 +215,7 @@ void schedule_peer_on_end(void *context, struct sent_attempt *attempt) {
   SCHEDULE_NOTE("@: attempt # has ended with #, # messages", (int)call->index,
                 (int)call->n_attempts, attempt->status, (int)attempt->n_received);
   check_cut_off(world, call, attempt);
+  check_not_cut_off(world, call, attempt);
   if (attempt->ended_here || attempt->status != GRPC_STATUS_OK || is_under_way(attempt) ||
       call->is_starting || call->is_over ||
       scripted_transport_has_events(weir_completion_queue_core(world->queues[call->queue].queue))) {

@@ -207,6 +207,9 @@ void schedule_queue_run(struct schedule_world *world, int64_t span_ns) {
   do {
     bool waits = world->queues[0].n_owed + world->queues[1].n_owed > 0;
     at_ns = waits ? weir__instant_min(at_ns + WEIR_MS_NS, until_ns) : until_ns;
+    if (!waits) {
+      world->undrained_until_ns = until_ns; /* as far as the first queue goes */
+    }
     drain(world, 1, at_ns);
     drain(world, 0, at_ns);
   } while (at_ns < until_ns);

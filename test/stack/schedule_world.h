@@ -68,7 +68,8 @@ struct schedule_world {
   bool parent_cancelled;
   weir_inbound *inbound;
   int64_t inbound_deadline_at_ns;
-  bool faulty; /* memory, or the start of a batch, was told to fail */
+  bool faulty;                /* memory, or the start of a batch, was told to fail */
+  int64_t undrained_until_ns; /* nobody drained before: a timer may have fired as late as that */
 
   size_t n_calls;
   struct schedule_call calls[SCHEDULE_CALLS];
