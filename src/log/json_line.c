@@ -79,10 +79,12 @@ static unsigned code_point(const unsigned char *text, size_t length) {
   }
 }
 
-/* The controls of ASCII, which JSON forbids, those of Latin-1, and what some readers take for the
- * end of a line (U+0085, U+2028, U+2029). */
+/* The controls of ASCII, which JSON forbids, those of Latin-1, what some readers take for the end of
+ * a line (U+0085, U+2028, U+2029), and what makes a terminal show text in another order (U+202A to
+ * U+202E, U+2066 to U+2069). */
 static bool is_escaped(unsigned point) {
-  return point < 0x20 || (point >= 0x7f && point < 0xa0) || point == 0x2028 || point == 0x2029;
+  return point < 0x20 || (point >= 0x7f && point < 0xa0) || (point >= 0x2028 && point <= 0x202e) ||
+         (point >= 0x2066 && point <= 0x2069);
 }
 
 static void put_character(struct writer *writer, const unsigned char *text, size_t length) {

@@ -67,7 +67,7 @@ static void spawn(struct hop *hop, const char *const arguments[]) {
   hop->orders_fd = orders[1];
   hop->events_fd = events[0];
   if (error != 0) {
-    fail_msg("%s: %s", PROGRAM, strerror(error));
+    fail_msg("%s: errno %d", PROGRAM, error);
   }
 }
 

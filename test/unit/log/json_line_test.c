@@ -342,6 +342,23 @@ static void an_event_from_a_later_library_is_a_line_too(void **state) {
   json_decref(json);
 }
 
+static void what_changes_the_order_of_text_is_escaped(void **state) {
+  (void)state;
+  static const unsigned points[] = {0x202a, 0x202b, 0x202c, 0x202d, 0x202e,
+                                    0x2066, 0x2067, 0x2068, 0x2069};
+  for (size_t i = 0; i < sizeof points / sizeof points[0]; i++) {
+    const char raw[] = {(char)(0xe0 | (points[i] >> 12)), (char)(0x80 | (points[i] >> 6 & 0x3f)),
+                        (char)(0x80 | (points[i] & 0x3f))};
+    struct weir_log_record record = plain_record();
+    char line[WEIR__JSON_LINE_BYTES];
+    char expected[64];
+    record.message = (struct weir_bytes){raw, sizeof raw};
+    (void)weir__json_line_format(&record, 0, line);
+    (void)snprintf(expected, sizeof expected, "\"message\":\"\\u%04x\",", points[i]);
+    assert_non_null(strstr(line, expected));
+  }
+}
+
 /* Terminals obey controls of Latin-1 too, and readers split lines at more than a line feed. */
 static void what_moves_a_cursor_or_ends_a_line_is_escaped(void **state) {
   (void)state;
@@ -353,8 +370,8 @@ static void what_moves_a_cursor_or_ends_a_line_is_escaped(void **state) {
       {"\xc2\x85", "\\u0085"},          {"\xc2\x9b", "\\u009b"},
       {"\xe2\x80\xa8", "\\u2028"},      {"\xe2\x80\xa9", "\\u2029"},
       {"\xc2\xa0", "\xc2\xa0"},         {"\xe2\x80\xa7", "\xe2\x80\xa7"},
-      {"\xe2\x80\xaa", "\xe2\x80\xaa"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
-      {"\xef\xbf\xbd", "\xef\xbf\xbd"},
+      {"\xe2\x80\xaf", "\xe2\x80\xaf"}, {"\xf0\x9f\x98\x80", "\xf0\x9f\x98\x80"},
+      {"\xef\xbf\xbd", "\xef\xbf\xbd"}, {"\xe2\x81\xaa", "\xe2\x81\xaa"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct weir_log_record record = plain_record();
@@ -418,6 +435,7 @@ int main(void) {
       cmocka_unit_test(what_was_left_out_is_told_if_there_was_something),
       cmocka_unit_test(a_wrapped_channel_is_another_event),
       cmocka_unit_test(an_event_from_a_later_library_is_a_line_too),
+      cmocka_unit_test(what_changes_the_order_of_text_is_escaped),
       cmocka_unit_test(what_moves_a_cursor_or_ends_a_line_is_escaped),
       cmocka_unit_test(the_longest_record_there_can_be_is_whole),
   };

@@ -174,7 +174,7 @@ static void a_signal_of_the_applications_stays_pending(void **state) {
   (void)close(ends[0]);
   assert_int_equal(sigemptyset(&set), 0);
   assert_int_equal(sigaddset(&set, SIGPIPE), 0);
-  assert_int_equal(sigprocmask(SIG_BLOCK, &set, NULL), 0);
+  assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, NULL), 0);
   assert_int_equal(raise(SIGPIPE), 0);
 
   assert_int_equal(weir__line_write(ends[1], LINE, LINE_SIZE), WEIR__LINE_DROPPED);
@@ -182,7 +182,7 @@ static void a_signal_of_the_applications_stays_pending(void **state) {
   assert_int_equal(sigwait(&set, &number), 0);
   assert_int_equal(number, SIGPIPE);
   sigset_t blocked;
-  assert_int_equal(sigprocmask(SIG_UNBLOCK, &set, &blocked), 0);
+  assert_int_equal(pthread_sigmask(SIG_UNBLOCK, &set, &blocked), 0);
   assert_int_equal(sigismember(&blocked, SIGPIPE), 1); /* as it was */
   (void)close(ends[1]);
 }
