@@ -72,18 +72,6 @@ static struct weir_breaker_snapshot look(const struct chain *chain) {
   return snapshot;
 }
 
-static const char *state_name(enum weir_breaker_state state) {
-  switch (state) {
-  case WEIR_BREAKER_CLOSED:
-    return "CLOSED";
-  case WEIR_BREAKER_OPEN:
-    return "OPEN";
-  case WEIR_BREAKER_HALF_OPEN:
-    return "HALF_OPEN";
-  }
-  return "UNKNOWN";
-}
-
 static void add_storm(struct results *results, struct journal *journal,
                       const struct breaker_case *row) {
   const struct script script = {.code = row->code, .text = "no available channel"};
@@ -145,7 +133,7 @@ static void add_recovery(struct results *results, struct journal *journal) {
 
   results_add(results, "breaker",
               json_pack("{s:s, s:I, s:s}", "case", "recovery", "probes", (json_int_t)seen.n_probes,
-                        "state", state_name(seen.state)),
+                        "state", weir_breaker_state_name(seen.state)),
               seen.n_trips == 1 && seen.n_probes == 3 && seen.state == WEIR_BREAKER_CLOSED &&
                   n_ok == 3 && served && n_at_b == 4,
               "1 trip, 3 probes that B answers, CLOSED, and calls get through again");

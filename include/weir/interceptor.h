@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include <weir/clock.h>
+#include <weir/export.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
 #include <weir/reason.h>
@@ -24,6 +25,13 @@ extern "C" {
 typedef struct weir_interceptor weir_interceptor;
 
 enum weir_breaker_state { WEIR_BREAKER_CLOSED = 0, WEIR_BREAKER_OPEN, WEIR_BREAKER_HALF_OPEN };
+
+/* Names a breaker's state, e.g. "HALF_OPEN".
+ *
+ * Ownership: the result is static.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API const char *weir_breaker_state_name(enum weir_breaker_state state);
 
 /* What happened outside, read once for all hooks that are asked about it. */
 struct weir_event {

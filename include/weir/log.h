@@ -42,9 +42,10 @@ struct weir_log_record {
   enum weir_reason reason;
   uint32_t n_attempts;
   int64_t duration_ns;
-  struct weir_bytes message;      /* the peer's */
+  /* the status's words: the peer's with the origin PEER, else the core's or weir's */
+  struct weir_bytes message;
   struct weir_bytes details;      /* grpc-status-details-bin, decoded from base64 */
-  struct weir_bytes error_string; /* the core's */
+  struct weir_bytes error_string; /* the core's, or weir's where it ended the call itself */
   enum weir_log_event event;
   int64_t at_ns;           /* of the event, on the monotonic clock */
   int64_t time_unix_ns;    /* the same for people, on the wall clock: since 1970 in UTC */

@@ -282,7 +282,8 @@ weir_policy_from_json(const char *json, size_t json_size,
  *
  * Ownership: as weir_policy_from_json; `path` is borrowed for the call.
  * Threads:   any thread; it blocks on the file.
- * Errors:    as weir_policy_from_json, and WEIR_ERROR_UNAVAILABLE when the file can't be read. */
+ * Errors:    as weir_policy_from_json, and WEIR_ERROR_UNAVAILABLE when the file can't be read;
+ *            `diagnostic` says why for that, too. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_policy_from_file(const char *path, const struct weir_policy_load_options *options,
                       const struct weir_allocator *allocator, weir_policy **policy_out,

@@ -42,7 +42,13 @@ struct weir_reply {
 
 /* Makes a whole GRPC_OP_SEND_STATUS_FROM_SERVER of a report: the code that the caller saw, the
  * message that a boundary puts in the place of the downstream's ("downstream service error [ref
- * 0123456789ab]"), and weir_reply_metadata. Of a report of OK: OK, no message, no metadata.
+ * 0123456789ab]"), and weir_reply_metadata. Of a report of OK: OK, no message, no metadata. It is
+ * made of the report alone: what a boundary keeps of the downstream's metadata and details is in the
+ * call's trailing metadata, and not handed on by this.
+ *
+ * Start it in one batch with GRPC_OP_SEND_INITIAL_METADATA, which was not sent before: after headers
+ * of their own the caller's attempt is committed, and is not retried (A6); without any the core
+ * sends no status.
  *
  * Ownership: `report` is borrowed for the call. `*reply_out` is the caller's memory; the operation
  *            points into it, so it stays as and where it is until the tag of the operation's batch

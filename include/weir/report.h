@@ -38,9 +38,10 @@ struct weir_call_report {
   grpc_status_code raw_code; /* what translation started from */
   enum weir_origin origin;
   enum weir_blame blames;
+  /* the nearest bound: of a call that failed, on its last attempt; else, on the call */
   enum weir_deadline_bound deadline_bound;
   enum weir_reason reason;
-  enum weir_breaker_state breaker_state;
+  enum weir_breaker_state breaker_state; /* as this call left it */
   /* sent to the core, replays of what the server never saw included; 0 = nothing was */
   uint32_t n_attempts;
   struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
@@ -49,7 +50,9 @@ struct weir_call_report {
   const char *fallback_source; /* NULL: none ran; static */
   char reference[WEIR_REFERENCE_LENGTH + 1]; /* as in the message and the log; "" = none */
   bool do_not_retry;                         /* the service's own caller should not try again */
-  bool caller_may_retry; /* another call may go better: it blames server or network, for now */
+  /* another call may go better: the failure came from the server or the network, and not from this
+   * process (a deadline, the breaker), and nobody has forbidden it */
+  bool caller_may_retry;
   /* a ceiling of the policy (maxTimeout, maxStreamTimeout) brought a deadline nearer that was given
    * to the call, by its parent or by the method's timeout */
   bool deadline_clamped;

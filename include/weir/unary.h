@@ -22,8 +22,9 @@ extern "C" {
 /* What to ask. Start from WEIR_UNARY_REQUEST_INIT. */
 struct weir_unary_request {
   size_t size;
-  const char *method;            /* "/pkg.Service/Method" */
-  grpc_byte_buffer *message;     /* loses its bytes; still the caller's to destroy */
+  const char *method; /* "/pkg.Service/Method" */
+  /* loses its bytes; still the caller's to destroy; an empty one is a buffer of no slices */
+  grpc_byte_buffer *message;
   const grpc_metadata *metadata; /* borrowed for the call */
   size_t n_metadata;
   int64_t timeout_ns; /* WEIR_NO_LIMIT_NS: as the policy says */
@@ -63,9 +64,10 @@ struct weir_unary_reply {
  *            weir_unary_reply_fini.
  * Threads:   any number of threads at once; it blocks until the call has ended. Without an inbound in
  *            `request`, the calling one's ambient inbound counts.
- * Errors:    how the RPC ended is in `reply->code`. WEIR_ERROR_INVALID_ARGUMENT a field is missing,
- *            metadata is illegal, the bond is none, or `*reply` was not initialised.
- *            WEIR_ERROR_NO_MEMORY. On an error `*reply` is empty; fini is still allowed. */
+ * Errors:    how the RPC ended is in `reply->code`. WEIR_ERROR_INVALID_ARGUMENT method or message is
+ *            missing, metadata is illegal, the bond is none, or `*reply` was not initialised.
+ *            WEIR_ERROR_NO_MEMORY. On an error `*reply` is empty, and what weir_reply_status makes of
+ *            its report is UNKNOWN; fini is still allowed. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_unary(weir_channel *channel,
                                                     const struct weir_unary_request *request,
                                                     struct weir_unary_reply *reply);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 
+#include <weir/interceptor.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
 #include <weir/reason.h>
@@ -80,6 +81,18 @@ const char *weir_deadline_bound_name(enum weir_deadline_bound bound) {
     return "POLICY";
   case WEIR_DEADLINE_BOUND_ATTEMPT:
     return "ATTEMPT";
+  }
+  return UNKNOWN_NAME;
+}
+
+const char *weir_breaker_state_name(enum weir_breaker_state state) {
+  switch (state) {
+  case WEIR_BREAKER_CLOSED:
+    return "CLOSED";
+  case WEIR_BREAKER_OPEN:
+    return "OPEN";
+  case WEIR_BREAKER_HALF_OPEN:
+    return "HALF_OPEN";
   }
   return UNKNOWN_NAME;
 }
