@@ -81,10 +81,10 @@ static bool hides_a_deadline(const struct weir_outcome *outcome, grpc_status_cod
   return weir__outcome_is_deadline_exceeded(outcome) && invites_retries[visible];
 }
 
-/* A service that does not own the retries of its chain has to hand a "no" on to the one that does.
- */
+/* A service that does not own the retries of its chain has to hand a peer's "no" on to the one that
+ * does. The breaker says its own where it refuses. */
 static bool forbids_retries(const struct weir_outcome *outcome) {
-  return outcome->origin == WEIR_ORIGIN_LOCAL_BREAKER || outcome->pushback == WEIR_PUSHBACK_STOP;
+  return outcome->pushback == WEIR_PUSHBACK_STOP;
 }
 
 static void translation_present(weir_interceptor *self, const struct weir_outcome *outcome,

@@ -159,15 +159,6 @@ static void what_the_application_did_keeps_its_code(void **state) {
   }
 }
 
-static void a_refusal_by_the_breaker_is_not_to_be_retried(void **state) {
-  struct fixture *f = *state;
-
-  present(f, GRPC_STATUS_UNAVAILABLE, WEIR_ORIGIN_LOCAL_BREAKER, WEIR_DEADLINE_BOUND_NONE);
-
-  assert_int_equal(f->plan.visible_code, GRPC_STATUS_UNAVAILABLE);
-  assert_true(f->plan.do_not_retry);
-}
-
 static void a_peer_that_forbids_retries_forbids_them_to_every_caller(void **state) {
   struct fixture *f = *state;
   const struct weir_outcome outcome = {
@@ -260,7 +251,6 @@ int main(void) {
       WITH_LAYER(codes_that_blame_the_client_fold_to_internal),
       WITH_LAYER(deadline_exceeded_means_the_callers_own),
       WITH_LAYER(what_the_application_did_keeps_its_code),
-      WITH_LAYER(a_refusal_by_the_breaker_is_not_to_be_retried),
       WITH_LAYER(a_peer_that_forbids_retries_forbids_them_to_every_caller),
       WITH_LAYER(do_not_retry_is_never_taken_back),
       WITH_LAYER(inside_the_boundary_everything_passes),
