@@ -11,6 +11,7 @@
 #include <grpc/grpc_security.h>
 
 #include <weir/allocator.h>
+#include <weir/breaker.h>
 #include <weir/clock.h>
 #include <weir/completion_queue.h>
 #include <weir/error.h>
@@ -241,19 +242,6 @@ WEIR_API void weir_channel_get_info(weir_channel *channel, const grpc_channel_in
  * Threads:   any thread.
  * Errors:    none. */
 WEIR_API grpc_channel *weir_channel_core(weir_channel *channel);
-
-/* What a circuit breaker looks like from outside. Set `size` first. */
-struct weir_breaker_snapshot {
-  size_t size;
-  enum weir_breaker_state state;
-  uint64_t generation;      /* grows with each change of state */
-  uint64_t n_trips;         /* changes to OPEN */
-  uint64_t n_refused;       /* calls that were turned away */
-  uint64_t n_probes;        /* calls let through while HALF_OPEN */
-  uint64_t n_requests;      /* samples in the window */
-  uint64_t n_failures;      /* of them */
-  int64_t next_probe_in_ns; /* 0 unless OPEN */
-};
 
 /* Reads the breaker that calls of a method go through.
  *

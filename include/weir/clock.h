@@ -11,6 +11,9 @@
 extern "C" {
 #endif
 
+#define WEIR_MS_NS INT64_C(1000000)
+#define WEIR_SECOND_NS INT64_C(1000000000)
+
 /* An instant that never comes: no deadline. Instants are nanoseconds of one monotonic clock. */
 #define WEIR_NO_DEADLINE INT64_MAX
 

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/admission.h>
+#include <weir/breaker.h>
 #include <weir/clock.h>
 #include <weir/export.h>
 #include <weir/outcome.h>
@@ -23,15 +25,6 @@ extern "C" {
 #endif
 
 typedef struct weir_interceptor weir_interceptor;
-
-enum weir_breaker_state { WEIR_BREAKER_CLOSED = 0, WEIR_BREAKER_OPEN, WEIR_BREAKER_HALF_OPEN };
-
-/* Names a breaker's state, e.g. "HALF_OPEN".
- *
- * Ownership: the result is static.
- * Threads:   any thread.
- * Errors:    none. */
-WEIR_API const char *weir_breaker_state_name(enum weir_breaker_state state);
 
 /* What happened outside, read once for all hooks that are asked about it. */
 struct weir_event {
@@ -90,8 +83,6 @@ struct weir_plan {
   bool scrubbed;                 /* the caller sees weir's words only, never the peer's */
   bool do_not_retry;             /* the caller's own caller should not try again */
 };
-
-enum weir_admission { WEIR_ADMISSION_PROCEED = 0, WEIR_ADMISSION_REFUSE };
 
 enum weir_disposition { WEIR_DISPOSITION_FINISH = 0, WEIR_DISPOSITION_RETRY };
 

@@ -13,6 +13,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/breaker.h>
 #include <weir/export.h>
 
 #ifdef __cplusplus
@@ -46,13 +47,6 @@ enum weir_deadline_bound {
 /* Whose fault a failure is, seen from the process that made the call. CLIENT is that process
  * itself. */
 enum weir_blame { WEIR_BLAME_NOBODY = 0, WEIR_BLAME_CLIENT, WEIR_BLAME_SERVER, WEIR_BLAME_NETWORK };
-
-/* What a circuit breaker makes of it. */
-enum weir_breaker_verdict {
-  WEIR_BREAKER_VERDICT_IGNORED = 0, /* no sample at all */
-  WEIR_BREAKER_VERDICT_SUCCESS,     /* the transport worked, whatever the answer said */
-  WEIR_BREAKER_VERDICT_FAILURE      /* UNAVAILABLE, DEADLINE_EXCEEDED or ABORTED */
-};
 
 /* What the peer said about retrying (A6, grpc-retry-pushback-ms). */
 enum weir_pushback {

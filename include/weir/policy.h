@@ -12,6 +12,8 @@
 #include <stdint.h>
 
 #include <weir/allocator.h>
+#include <weir/backoff.h>
+#include <weir/breaker.h>
 #include <weir/clock.h>
 #include <weir/error.h>
 #include <weir/export.h>
@@ -20,14 +22,8 @@
 extern "C" {
 #endif
 
-#define WEIR_MS_NS INT64_C(1000000)
-#define WEIR_SECOND_NS INT64_C(1000000000)
-
 /* Sizes in bytes: no limit. */
 #define WEIR_NO_LIMIT_BYTES UINT32_MAX
-
-/* A6: more than this is taken as this, with a warning. */
-#define WEIR_MAX_ATTEMPTS 5
 
 typedef struct weir_policy weir_policy;
 
@@ -83,43 +79,6 @@ struct weir_translation_options {
     .n_keep_details = 0, .max_message_bytes = 1024                                                 \
   }
 
-enum weir_breaker_scope {
-  WEIR_BREAKER_SCOPE_CHANNEL = 0,
-  WEIR_BREAKER_SCOPE_SERVICE,
-  WEIR_BREAKER_SCOPE_METHOD
-};
-
-/* When a circuit breaker opens, and how it closes again. Start from WEIR_BREAKER_OPTIONS_INIT. */
-struct weir_breaker_options {
-  size_t size;
-  bool enabled;
-  bool ignore_resets; /* a lost connection in flight is no failure */
-  enum weir_breaker_scope scope;
-  uint32_t max_breakers; /* of one channel; calls beyond share one */
-  int64_t window_ns;
-  uint32_t window_buckets;
-  uint32_t min_requests; /* samples in the window before it can trip */
-  double failure_ratio;  /* (0, 1]; reached = trips */
-  int64_t open_for_ns;   /* before jitter */
-  double open_jitter;    /* [0, 1): open_for_ns times 1 +- this */
-  double open_backoff;   /* >= 1: each reopening from HALF_OPEN multiplies the open time by this */
-  int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
-  uint32_t probes;         /* calls let through while HALF_OPEN */
-  int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
-  /* a DEADLINE_EXCEEDED counts only if the call had at least this long */
-  int64_t deadline_floor_ns;
-};
-
-#define WEIR_BREAKER_OPTIONS_INIT                                                                \
-  {                                                                                              \
-    .size = sizeof(struct weir_breaker_options), .enabled = true, .ignore_resets = false,        \
-    .scope = WEIR_BREAKER_SCOPE_CHANNEL, .max_breakers = 1024, .window_ns = 60 * WEIR_SECOND_NS, \
-    .window_buckets = 10, .min_requests = 5, .failure_ratio = 0.6,                               \
-    .open_for_ns = 30 * WEIR_SECOND_NS, .open_jitter = 0.1, .open_backoff = 1.0,                 \
-    .max_open_for_ns = 300 * WEIR_SECOND_NS, .probes = 3, .probe_lease_ns = 30 * WEIR_SECOND_NS, \
-    .deadline_floor_ns = 0                                                                       \
-  }
-
 /* Which layer of a chain of services retries. */
 enum weir_retry_owner {
   WEIR_RETRY_OWNER_OUTERMOST =
@@ -143,21 +102,6 @@ struct weir_retry_options {
     .size = sizeof(struct weir_retry_options), .owner = WEIR_RETRY_OWNER_OUTERMOST, \
     .min_attempt_time_ns = 1 * WEIR_MS_NS, .replay_bytes = 256 * 1024,              \
     .retry_after_headers = false, .channel_replay_bytes = 16 * 1024 * 1024          \
-  }
-
-/* A6 retryPolicy of a method. max_attempts 1 = no retry policy. */
-struct weir_retry_policy {
-  uint32_t max_attempts;    /* the first one included; 1..WEIR_MAX_ATTEMPTS */
-  uint32_t retryable_codes; /* bit n = status code n */
-  int64_t initial_backoff_ns;
-  int64_t max_backoff_ns;
-  double backoff_multiplier;
-};
-
-#define WEIR_RETRY_POLICY_NONE                                                             \
-  {                                                                                        \
-    .max_attempts = 1, .retryable_codes = 0, .initial_backoff_ns = 0, .max_backoff_ns = 0, \
-    .backoff_multiplier = 1.0                                                              \
   }
 
 enum weir_wait_for_ready {

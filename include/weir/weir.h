@@ -4,11 +4,16 @@
 #ifndef WEIR_WEIR_H
 #define WEIR_WEIR_H
 
+#include <weir/admission.h>
 #include <weir/allocator.h>
+#include <weir/backoff.h>
+#include <weir/breaker.h>
+#include <weir/budget.h>
 #include <weir/call.h>
 #include <weir/channel.h>
 #include <weir/clock.h>
 #include <weir/completion_queue.h>
+#include <weir/decide.h>
 #include <weir/error.h>
 #include <weir/export.h>
 #include <weir/inbound.h>
@@ -20,6 +25,7 @@
 #include <weir/reason.h>
 #include <weir/reply.h>
 #include <weir/report.h>
+#include <weir/throttle.h>
 #include <weir/unary.h>
 
 #endif /* WEIR_WEIR_H */

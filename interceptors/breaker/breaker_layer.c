@@ -4,12 +4,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "interceptors/breaker/breaker.h"
-#include "interceptors/breaker/breaker_options.h"
-#include "interceptors/breaker/breaker_registry.h"
 #include "src/base/allocator.h"
 #include "src/base/container_of.h"
 #include "src/base/options.h"
+#include "src/decide/breaker.h"
+#include "src/decide/breaker_options.h"
+#include "src/decide/breaker_registry.h"
 #include "src/outcome/outcome.h"
 #include "src/time/instant.h"
 
@@ -21,15 +21,15 @@ struct breaker_layer {
 };
 
 struct breaker_call {
-  struct weir__breaker *breaker; /* NULL: the layer is switched off */
-  struct weir__breaker_ticket ticket;
+  weir_breaker *breaker; /* NULL: the layer is switched off */
+  struct weir_breaker_ticket ticket;
 };
 
 static struct breaker_layer *layer_of(weir_interceptor *self) {
   return WEIR__CONTAINER_OF(self, struct breaker_layer, base);
 }
 
-static enum weir_admission plan_refuse(struct weir_plan *plan, struct weir__breaker_view view) {
+static enum weir_admission plan_refuse(struct weir_plan *plan, struct weir_breaker_view view) {
   plan->reason = WEIR_REASON_BREAKER_OPEN;
   plan->breaker_state = view.state;
   plan->next_probe_in_ns = view.next_probe_in_ns;
@@ -41,18 +41,18 @@ static enum weir_admission breaker_admit(weir_interceptor *self, void *call_stat
                                          const struct weir_event *event, struct weir_plan *plan) {
   struct breaker_layer *layer = layer_of(self);
   struct breaker_call *call = call_state;
-  struct weir__breaker_view view = {WEIR_BREAKER_CLOSED, 0};
+  struct weir_breaker_view view = {.state = WEIR_BREAKER_CLOSED};
   if (!layer->options.enabled) {
     return WEIR_ADMISSION_PROCEED;
   }
   call->breaker = weir__breaker_registry_enter(&layer->registry, plan->path, plan->path_size);
-  if (weir__breaker_admit(call->breaker, event->now_ns, &call->ticket, &view) ==
+  if (weir_breaker_admit(call->breaker, event->now_ns, event->random, &call->ticket, &view) ==
       WEIR_ADMISSION_REFUSE) {
     plan->refused_as = WEIR_ORIGIN_LOCAL_BREAKER;
     return plan_refuse(plan, view);
   }
   plan->breaker_state = view.state;
-  if (call->ticket.place != WEIR__BREAKER_NO_PLACE) {
+  if (call->ticket.place != WEIR_BREAKER_NO_PLACE) {
     plan->single_attempt = true;
   }
   return WEIR_ADMISSION_PROCEED;
@@ -62,10 +62,10 @@ static enum weir_admission breaker_resume(weir_interceptor *self, void *call_sta
                                           const struct weir_event *event, struct weir_plan *plan) {
   (void)self;
   const struct breaker_call *call = call_state;
-  if (call->breaker == NULL || weir__breaker_still_closed(call->breaker, &call->ticket)) {
+  if (call->breaker == NULL || weir_breaker_still_admits(call->breaker, &call->ticket)) {
     return WEIR_ADMISSION_PROCEED;
   }
-  return plan_refuse(plan, weir__breaker_look(call->breaker, event->now_ns));
+  return plan_refuse(plan, weir_breaker_look(call->breaker, event->now_ns));
 }
 
 static void breaker_progress(weir_interceptor *self, void *call_state,
@@ -73,7 +73,7 @@ static void breaker_progress(weir_interceptor *self, void *call_state,
   (void)self;
   struct breaker_call *call = call_state;
   if (call->breaker != NULL) {
-    weir__breaker_progress(call->breaker, &call->ticket, event->now_ns);
+    weir_breaker_progress(call->breaker, &call->ticket, event->now_ns, NULL);
   }
 }
 
@@ -108,9 +108,10 @@ static enum weir_disposition breaker_settle(weir_interceptor *self, void *call_s
   struct breaker_layer *layer = layer_of(self);
   struct breaker_call *call = call_state;
   if (call->breaker != NULL) {
-    weir__breaker_settle(call->breaker, &call->ticket, verdict_of(&layer->options, outcome, plan),
-                         event->now_ns, event->random);
-    plan->breaker_state = weir__breaker_look(call->breaker, event->now_ns).state;
+    struct weir_breaker_view view;
+    weir_breaker_settle(call->breaker, &call->ticket, verdict_of(&layer->options, outcome, plan),
+                        event->now_ns, event->random, &view);
+    plan->breaker_state = view.state;
   }
   return WEIR_DISPOSITION_FINISH;
 }
@@ -121,7 +122,7 @@ static void breaker_release(weir_interceptor *self, void *call_state,
   (void)event;
   struct breaker_call *call = call_state;
   if (call->breaker != NULL) {
-    weir__breaker_release(call->breaker, &call->ticket);
+    weir_breaker_release(call->breaker, &call->ticket);
   }
 }
 
@@ -177,23 +178,19 @@ enum weir_error weir__breaker_layer_snapshot(weir_interceptor *self, const char 
                                              size_t path_size, int64_t now_ns,
                                              struct weir_breaker_snapshot *out) {
   const struct breaker_layer *layer = layer_of(self);
-  struct weir_breaker_snapshot whole;
   size_t size = out->size;
-  if (size < sizeof out->size) {
+  if (size < sizeof size) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
-  memset(out, 0, size);
-  out->size = size;
-  const struct weir__breaker *breaker =
-      layer->options.enabled ? weir__breaker_registry_find(&layer->registry, path, path_size)
-                             : NULL;
+  const weir_breaker *breaker = layer->options.enabled
+                                    ? weir__breaker_registry_find(&layer->registry, path, path_size)
+                                    : NULL;
   if (breaker == NULL) {
+    memset(out, 0, size);
+    out->size = size;
     return WEIR_ERROR_UNAVAILABLE;
   }
-  weir__breaker_snapshot(breaker, now_ns, &whole);
-  memcpy(out, &whole, size < sizeof whole ? size : sizeof whole);
-  out->size = size;
-  return WEIR_OK;
+  return weir_breaker_snapshot(breaker, now_ns, out);
 }
 
 uint64_t weir__breaker_layer_n_overflowed(weir_interceptor *self) {

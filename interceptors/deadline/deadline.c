@@ -6,6 +6,8 @@
 
 #include <weir/clock.h>
 
+#include <weir/budget.h>
+
 #include "src/base/allocator.h"
 #include "src/base/container_of.h"
 #include "src/time/instant.h"
@@ -79,15 +81,12 @@ static enum weir_admission deadline_admit(weir_interceptor *self, void *call_sta
   return WEIR_ADMISSION_REFUSE;
 }
 
-/* An attempt that would end exactly with the budget does not fit. */
 static enum weir_admission deadline_resume(weir_interceptor *self, void *call_state,
                                            const struct weir_event *event, struct weir_plan *plan) {
   (void)self;
   (void)call_state;
   (void)event;
-  bool bounded = plan->deadline_at_ns != WEIR_NO_DEADLINE;
-  if (bounded &&
-      weir__instant_add(plan->resume_at_ns, plan->min_attempt_ns) >= plan->deadline_at_ns) {
+  if (!weir_budget_allows(plan->deadline_at_ns, plan->resume_at_ns, plan->min_attempt_ns)) {
     plan->reason = WEIR_REASON_BUDGET;
     return WEIR_ADMISSION_REFUSE;
   }

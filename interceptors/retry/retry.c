@@ -5,18 +5,18 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "interceptors/retry/backoff.h"
 #include "src/base/allocator.h"
 #include "src/base/container_of.h"
 #include "src/base/random.h"
 #include "src/outcome/outcome.h"
 #include "src/time/instant.h"
+#include <weir/backoff.h>
 
 struct retry_layer {
   weir_interceptor base;
   const struct weir_allocator *allocator;
-  struct weir__throttle *throttle; /* NULL = none */
-  char *owner_name;                /* NULL = it makes no retries */
+  weir_throttle *throttle; /* NULL = none */
+  char *owner_name;        /* NULL = it makes no retries */
 };
 
 struct retry_call {
@@ -96,8 +96,8 @@ static bool is_listed(const struct weir_retry_policy *policy, const struct weir_
 }
 
 /* Whether the throttle allows a retry after one more failure. */
-static bool throttle_charge(struct weir__throttle *throttle) {
-  return throttle == NULL || weir__throttle_record_failure(throttle);
+static bool throttle_charge(weir_throttle *throttle) {
+  return throttle == NULL || weir_throttle_record_failure(throttle);
 }
 
 /* The application of a one-batch call sees nothing before its end, so headers alone need not bind
@@ -144,7 +144,7 @@ static int64_t next_delay_ns(struct retry_call *call, const struct weir_event *e
     return outcome->pushback_delay_ns;
   }
   call->n_backoffs++;
-  return weir__backoff_delay_ns(policy, call->n_backoffs, weir__random_unit(event->random));
+  return weir_backoff_delay_ns(policy, call->n_backoffs, weir__random_unit(event->random));
 }
 
 static enum weir_disposition finish(struct weir_plan *plan, enum weir_reason reason) {
@@ -160,7 +160,7 @@ static enum weir_disposition retry_at(struct weir_plan *plan, int64_t resume_at_
 
 /* A code that is not in the method's list. A6: the peer's "do not retry" is a failure whatever the
  * code. */
-static enum weir_disposition settle_unlisted(struct weir__throttle *throttle,
+static enum weir_disposition settle_unlisted(weir_throttle *throttle,
                                              const struct weir_outcome *outcome,
                                              struct weir_plan *plan) {
   if (outcome->pushback == WEIR_PUSHBACK_STOP) {
@@ -176,11 +176,11 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
                                           struct weir_plan *plan) {
   struct retry_call *call = call_state;
   const struct retry_layer *layer = layer_of(self);
-  struct weir__throttle *throttle = layer->throttle;
+  weir_throttle *throttle = layer->throttle;
   plan->uncounted = false;
   if (weir__outcome_is_ok(outcome)) {
     if (throttle != NULL) {
-      weir__throttle_record_success(throttle);
+      weir_throttle_record_success(throttle);
     }
     return finish(plan, WEIR_REASON_NONE);
   }
@@ -208,7 +208,7 @@ static enum weir_disposition retry_settle(weir_interceptor *self, void *call_sta
 
 static void retry_destroy(weir_interceptor *self) {
   struct retry_layer *layer = layer_of(self);
-  weir__throttle_release(layer->throttle);
+  weir_throttle_release(layer->throttle);
   weir__free(layer->allocator, layer->owner_name);
   weir__free(layer->allocator, layer);
 }
@@ -222,7 +222,7 @@ static const struct weir_interceptor_vtable retry_vtable = {
     .destroy = retry_destroy,
 };
 
-enum weir_error weir__retry_layer_new(struct weir__throttle *throttle, const char *owner_name,
+enum weir_error weir__retry_layer_new(weir_throttle *throttle, const char *owner_name,
                                       const struct weir_allocator *allocator,
                                       weir_interceptor **layer_out) {
   const struct weir_allocator *memory = weir__allocator_or_default(allocator);
@@ -241,7 +241,7 @@ enum weir_error weir__retry_layer_new(struct weir__throttle *throttle, const cha
     }
   }
   if (throttle != NULL) {
-    weir__throttle_ref(throttle);
+    weir_throttle_ref(throttle);
     layer->throttle = throttle;
   }
   *layer_out = &layer->base;

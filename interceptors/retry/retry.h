@@ -10,14 +10,14 @@
 #include <weir/error.h>
 #include <weir/interceptor.h>
 
-#include "interceptors/retry/throttle.h"
+#include <weir/throttle.h>
 
 /* `throttle` NULL = retries are not throttled; else the layer takes a share of its own.
  * `owner_name`, the policy's name, is copied; the plan's retry_owner points to the copy until the
  * layer is destroyed. NULL = the channel's retries are not weir's to make: this layer owns none,
  * whatever the policy says, and repeats nothing. The caller ends `*layer_out` with its destroy hook;
  * NULL on failure. WEIR_ERROR_NO_MEMORY. */
-WEIR_MUST_CHECK enum weir_error weir__retry_layer_new(struct weir__throttle *throttle,
+WEIR_MUST_CHECK enum weir_error weir__retry_layer_new(weir_throttle *throttle,
                                                       const char *owner_name,
                                                       const struct weir_allocator *allocator,
                                                       weir_interceptor **layer_out);

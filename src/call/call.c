@@ -11,6 +11,7 @@
 #include "src/call/stream.h"
 #include "src/call/stream_timer.h"
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 #define NS_PER_US 1000
 

@@ -12,6 +12,7 @@
 #include "src/call/headers.h"
 #include "src/time/clock.h"
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 #define NS_PER_US 1000
 

@@ -18,7 +18,7 @@
 #include "src/policy/policy.h"
 #include "src/queue/queue.h"
 #include "src/time/clock.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 /* A slab that holds three calls: a blocking queue has one under way, and its predecessors'
  * replies. */

@@ -13,6 +13,7 @@
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 #define N_OPS 6
 

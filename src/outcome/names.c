@@ -85,18 +85,6 @@ const char *weir_deadline_bound_name(enum weir_deadline_bound bound) {
   return UNKNOWN_NAME;
 }
 
-const char *weir_breaker_state_name(enum weir_breaker_state state) {
-  switch (state) {
-  case WEIR_BREAKER_CLOSED:
-    return "CLOSED";
-  case WEIR_BREAKER_OPEN:
-    return "OPEN";
-  case WEIR_BREAKER_HALF_OPEN:
-    return "HALF_OPEN";
-  }
-  return UNKNOWN_NAME;
-}
-
 const char *weir_reason_name(enum weir_reason reason) {
   switch (reason) {
   case WEIR_REASON_NONE:

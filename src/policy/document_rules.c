@@ -5,8 +5,8 @@
 
 #include <weir/policy.h>
 
-#include "interceptors/breaker/breaker_options.h"
 #include "interceptors/translation/translation.h"
+#include "src/decide/breaker_options.h"
 #include "src/policy/document_walk.h"
 #include "src/policy/duration.h"
 #include "src/policy/json_number.h"

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interceptors/breaker/breaker_options.h"
 #include "interceptors/translation/translation.h"
 #include "src/base/options.h"
+#include "src/decide/breaker_options.h"
 #include "src/policy/policy.h"
 
 /* A6, retryThrottling. */

@@ -7,7 +7,7 @@
 #include "src/base/allocator.h"
 #include "src/queue/drain.h"
 #include "src/queue/kept_events.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 /* How many functors a thread runs in one poll when its deadline is past. */
 #define MAX_LATE_FUNCTORS 128

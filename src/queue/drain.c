@@ -2,7 +2,7 @@
 #include "src/queue/drain.h"
 
 #include "src/time/clock.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 gpr_timespec weir__queue_fix_span(const weir_completion_queue *queue, gpr_timespec span) {
   return weir__instant_to_timespec(weir__instant_from_timespec(span, weir__queue_now_ns(queue)));

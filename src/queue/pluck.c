@@ -11,7 +11,7 @@
 #include "src/queue/kept_events.h"
 #include "src/queue/tag_table.h"
 #include "src/time/clock.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 #define NS_PER_SECOND INT64_C(1000000000)
 

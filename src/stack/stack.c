@@ -40,9 +40,9 @@ static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *p
                                  const struct weir_allocator *allocator) {
   uint32_t max_tokens = 0;
   uint32_t ratio_milli = 0;
-  struct weir__throttle *throttle = NULL;
+  weir_throttle *throttle = NULL;
   if (weir__policy_throttle(policy, &max_tokens, &ratio_milli)) {
-    enum weir_error error = weir__throttle_acquire(target, max_tokens, ratio_milli, &throttle);
+    enum weir_error error = weir_throttle_acquire(target, max_tokens, ratio_milli, &throttle);
     if (error != WEIR_OK) {
       return error;
     }
@@ -50,7 +50,7 @@ static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *p
   weir_interceptor *layer = NULL;
   enum weir_error error =
       weir__retry_layer_new(throttle, owner_name(policy, core_retries), allocator, &layer);
-  weir__throttle_release(throttle); /* the layer has a share of its own */
+  weir_throttle_release(throttle); /* the layer has a share of its own */
   if (error == WEIR_OK) {
     weir__stack_add(stack, layer);
   }

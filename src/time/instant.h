@@ -6,8 +6,6 @@
 
 #include <stdint.h>
 
-#include <grpc/support/time.h>
-
 #include <weir/clock.h>
 
 /* Saturates at WEIR_NO_DEADLINE and at INT64_MIN; an instant that never comes stays so, whatever is
@@ -38,13 +36,5 @@ static inline int64_t weir__instant_remaining(int64_t deadline_at_ns, int64_t no
 static inline int64_t weir__instant_min(int64_t a_ns, int64_t b_ns) {
   return a_ns < b_ns ? a_ns : b_ns;
 }
-
-/* For the core: a time of GPR_CLOCK_MONOTONIC, or its infinite future. */
-gpr_timespec weir__instant_to_timespec(int64_t at_ns);
-
-/* A core's deadline of any clock type, seen at `now_ns`: a realtime one is converted here, once, so
- * that later steps of the wall clock change nothing; a GPR_TIMESPAN counts from now. Infinities
- * become WEIR_NO_DEADLINE and INT64_MIN, and a time of a clock that there is not is none. */
-int64_t weir__instant_from_timespec(gpr_timespec time, int64_t now_ns);
 
 #endif /* WEIR_SRC_TIME_INSTANT_H */

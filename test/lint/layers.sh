@@ -1,6 +1,6 @@
 #!/bin/sh
-# test/lint/layers.sh - who may depend on whom: base <- time <- outcome <- interceptors/*, and no interceptor on
-# another. By the includes, and by what Bazel says of the libraries.
+# test/lint/layers.sh - who may depend on whom: base <- time <- decide, outcome <- interceptors/*, and no
+# interceptor on another; decide does not know gRPC. By the includes, and by what Bazel says of the libraries.
 #
 # SPDX-License-Identifier: Apache-2.0
 cd "$(dirname "$0")/../.."
@@ -51,8 +51,16 @@ trap 'rm -f "$log"' EXIT
 only src/base
 only src/time src/base
 only src/outcome src/base src/time
+only src/decide src/base src/time
 for folder in interceptors/*/; do
-  only "${folder%/}" src/base src/time src/outcome
+  only "${folder%/}" src/base src/time src/outcome src/decide
 done
+
+# //:weir_decide is for programs without gRPC.
+if is_package src/decide && $bazel query --noshow_progress --noshow_loading_progress \
+  'somepath(//:weir_decide, @grpc//...)' 2>/dev/null | grep .; then
+  echo "BUILD.bazel:1: //:weir_decide depends on gRPC, as above"
+  status=1
+fi
 
 exit "$status"

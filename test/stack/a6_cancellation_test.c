@@ -8,7 +8,7 @@
 
 #include <grpc/slice.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/batches.h"
 
 /* Calls in several batches that are cancelled, or let go, while they are retried. */

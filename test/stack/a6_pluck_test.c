@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/batches.h"
 
 /* Calls in several batches on a queue that is plucked from: whoever waits for one tag does what is

@@ -10,7 +10,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 void open_retrying(struct fixture *f, grpc_status_code code, uint32_t max_attempts) {
   f->method.retry.retryable_codes = CODE_BIT(code);

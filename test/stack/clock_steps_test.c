@@ -11,7 +11,7 @@
 #include <grpc/slice.h>
 #include <grpc/support/time.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/batches.h"
 
 /* Clocks that jump: the wall clock, when somebody sets it, and the monotonic one, after the machine

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/stack_fixture.h"
 
 /* --- tags of others --- */

@@ -10,7 +10,7 @@
 #include <grpc/slice.h>
 
 #include "src/channel/channel.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/schedule_check.h"
 #include "test/stack/schedule_peer.h"
 #include "test/stack/schedule_queue.h"

@@ -13,6 +13,7 @@
 #include <grpc/support/alloc.h>
 
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/schedule_check.h"
 #include "test/stack/schedule_queue.h"
 #include "test/stack/schedule_trace.h"

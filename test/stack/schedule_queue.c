@@ -9,6 +9,7 @@
 #include "src/base/container_of.h"
 #include "src/queue/queue.h"
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/stack/schedule_trace.h"
 #include "test/stack/schedule_world.h"
 

@@ -17,7 +17,7 @@
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "src/stack/stack.h"
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 /* Big enough for two calls and a few empty batches: what happens when it grows is seen in small
  * tests too. */

@@ -11,7 +11,7 @@
 #include <grpc/support/alloc.h>
 #include <grpc/support/string_util.h>
 
-#include "src/time/instant.h"
+#include "src/time/timespec.h"
 #include "test/support/scripted_call.h"
 #include "test/support/scripted_queue.h"
 

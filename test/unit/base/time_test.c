@@ -14,6 +14,7 @@
 
 #include "src/time/clock.h"
 #include "src/time/instant.h"
+#include "src/time/timespec.h"
 
 #define SECOND_NS INT64_C(1000000000)
 

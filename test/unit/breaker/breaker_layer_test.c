@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "interceptors/breaker/breaker_layer.h"
-#include "test/unit/breaker/breaker_fixture.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 #define PATH "/a.A/M"
 #define HALF_OPEN_AT (T0 + SECONDS(30))

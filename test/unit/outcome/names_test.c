@@ -66,14 +66,6 @@ static void blames_and_bounds_have_names(void **state) {
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_ATTEMPT), "ATTEMPT");
 }
 
-static void states_of_a_breaker_have_names(void **state) {
-  (void)state;
-  assert_string_equal(weir_breaker_state_name(WEIR_BREAKER_CLOSED), "CLOSED");
-  assert_string_equal(weir_breaker_state_name(WEIR_BREAKER_OPEN), "OPEN");
-  assert_string_equal(weir_breaker_state_name(WEIR_BREAKER_HALF_OPEN), "HALF_OPEN");
-  assert_string_equal(weir_breaker_state_name((enum weir_breaker_state)9), "UNKNOWN");
-}
-
 static void reasons_have_names_of_their_own(void **state) {
   (void)state;
   for (int a = WEIR_REASON_NONE; a <= WEIR_REASON_NO_MEMORY; a++) {
@@ -92,7 +84,6 @@ int main(void) {
       cmocka_unit_test(codes_have_the_names_of_the_specification),
       cmocka_unit_test(origins_have_names),
       cmocka_unit_test(blames_and_bounds_have_names),
-      cmocka_unit_test(states_of_a_breaker_have_names),
       cmocka_unit_test(reasons_have_names_of_their_own),
   };
   return cmocka_run_group_tests_name("names", tests, NULL, NULL);

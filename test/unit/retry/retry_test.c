@@ -25,7 +25,7 @@
 
 struct fixture {
   struct counting_allocator counting;
-  struct weir__throttle *throttle;
+  weir_throttle *throttle;
   weir_interceptor *layer;
   uint64_t chance;
   struct weir_random random;
@@ -46,7 +46,7 @@ static int setup(void **state) {
   struct fixture *f = &fixture;
   memset(f, 0, sizeof *f);
   counting_allocator_init(&f->counting);
-  assert_int_equal(weir__throttle_acquire("retry", MAX_TOKENS, 100, &f->throttle), WEIR_OK);
+  assert_int_equal(weir_throttle_acquire("retry", MAX_TOKENS, 100, &f->throttle), WEIR_OK);
   assert_int_equal(weir__retry_layer_new(f->throttle, "cart", &f->counting.base, &f->layer),
                    WEIR_OK);
   f->chance = HALF;
@@ -74,7 +74,7 @@ static int teardown(void **state) {
   struct fixture *f = *state;
   weir__free(&f->counting.base, f->call_state);
   f->layer->vtable->destroy(f->layer);
-  weir__throttle_release(f->throttle);
+  weir_throttle_release(f->throttle);
   assert_int_equal(f->counting.n_outstanding, 0);
   return 0;
 }
@@ -111,7 +111,7 @@ static struct weir_outcome pushed_back(grpc_status_code code, int64_t delay_ns) 
 }
 
 static uint32_t tokens_milli(const struct fixture *f) {
-  return weir__throttle_tokens_milli(f->throttle);
+  return weir_throttle_tokens_milli(f->throttle);
 }
 
 static void assert_finished(struct fixture *f, struct weir_outcome outcome, enum weir_reason reason,
@@ -336,12 +336,12 @@ static void without_a_throttle_retries_are_not_limited(void **state) {
 
 static void the_layer_keeps_the_throttle_alive(void **state) {
   struct fixture *f = *state;
-  weir__throttle_release(f->throttle);
+  weir_throttle_release(f->throttle);
   admit(f);
 
   assert_retried_in(f, unavailable(), MS(100));
 
-  weir__throttle_ref(f->throttle); /* for the teardown */
+  weir_throttle_ref(f->throttle); /* for the teardown */
 }
 
 static void an_unseen_call_is_replayed_once_for_nothing(void **state) {
@@ -422,12 +422,12 @@ static void the_reasons_have_an_order(void **state) {
   f->plan.replayable = false;
   f->options.owner = WEIR_RETRY_OWNER_NEVER;
   admit(f);
-  while (weir__throttle_record_failure(f->throttle)) {
+  while (weir_throttle_record_failure(f->throttle)) {
   }
 
   assert_finished(f, outcome, WEIR_REASON_THROTTLED, 4000);
   for (int i = 0; i < 1000; i++) {
-    weir__throttle_record_success(f->throttle);
+    weir_throttle_record_success(f->throttle);
   }
   assert_finished(f, outcome, WEIR_REASON_COMMITTED, 9000);
   outcome.committed = false;
@@ -437,7 +437,7 @@ static void the_reasons_have_an_order(void **state) {
   f->plan.n_attempts = 3;
   assert_finished(f, outcome, WEIR_REASON_PUSHBACK, 6000);
   for (int i = 0; i < 1000; i++) {
-    weir__throttle_record_success(f->throttle);
+    weir_throttle_record_success(f->throttle);
   }
   outcome.pushback = WEIR_PUSHBACK_NONE;
   assert_finished(f, outcome, WEIR_REASON_NOT_OWNER, 9000);
@@ -496,9 +496,9 @@ static void one_layer_of_a_chain_owns_the_retries(void **state) {
     if ((settle(f, unavailable()) == WEIR_DISPOSITION_RETRY) != owner_rows[i].retries) {
       fail_msg("%s: %s", owner_rows[i].why, weir_reason_name(f->plan.reason));
     }
-    weir__throttle_record_success(f->throttle);
+    weir_throttle_record_success(f->throttle);
     for (int token = 0; token < 10; token++) {
-      weir__throttle_record_success(f->throttle);
+      weir_throttle_record_success(f->throttle);
     }
   }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interceptors/breaker/breaker_registry.h"
+#include "src/decide/breaker_registry.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 
 /* Never changed or removed once it can be found. */
 struct weir__breaker_entry {
-  struct weir__breaker breaker;
+  weir_breaker breaker;
   struct weir__breaker_entry *next;
   uint64_t hash;
   size_t key_size;
@@ -138,8 +138,8 @@ static struct weir__breaker_entry *insert_locked(struct weir__breaker_registry *
   return entry;
 }
 
-struct weir__breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
-                                                   const char *path, size_t path_size) {
+weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
+                                           const char *path, size_t path_size) {
   if (registry->chains == NULL) {
     return &registry->shared;
   }
@@ -158,9 +158,8 @@ struct weir__breaker *weir__breaker_registry_enter(struct weir__breaker_registry
   return &entry->breaker;
 }
 
-const struct weir__breaker *
-weir__breaker_registry_find(const struct weir__breaker_registry *registry, const char *path,
-                            size_t path_size) {
+const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_registry *registry,
+                                                const char *path, size_t path_size) {
   if (registry->chains == NULL) {
     return &registry->shared;
   }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "src/time/timespec.h"
+
 #include "src/time/instant.h"
 
 #define NS_PER_SECOND INT64_C(1000000000)

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include <weir/policy.h>
+#include <weir/breaker.h>
 
-#include "interceptors/breaker/breaker_options.h"
+#include "src/decide/breaker_options.h"
 
 /* What a row changes of the defaults. */
 typedef void change_fn(struct weir_breaker_options *options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interceptors/retry/backoff.h"
+#include <weir/backoff.h>
 
 #include <weir/clock.h>
 
@@ -31,7 +31,7 @@ static double delay_before_jitter(const struct weir_retry_policy *policy, uint32
   return delay_ns < max_ns ? delay_ns : max_ns; /* not a number goes the way of infinity */
 }
 
-int64_t weir__backoff_delay_ns(const struct weir_retry_policy *policy, uint32_t nth, double unit) {
+int64_t weir_backoff_delay_ns(const struct weir_retry_policy *policy, uint32_t nth, double unit) {
   double delay_ns = delay_before_jitter(policy, nth) * (JITTER_LOW + JITTER_SPAN * unit);
   if (delay_ns >= (double)WEIR_NO_LIMIT_NS) {
     return WEIR_NO_LIMIT_NS;

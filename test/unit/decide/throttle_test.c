@@ -10,25 +10,24 @@
 
 #include <cmocka.h>
 
-#include "interceptors/retry/throttle.h"
+#include <weir/throttle.h>
 
-static struct weir__throttle *acquire(const char *target, uint32_t max_tokens,
-                                      uint32_t token_ratio_milli) {
-  struct weir__throttle *throttle = NULL;
-  assert_int_equal(weir__throttle_acquire(target, max_tokens, token_ratio_milli, &throttle),
+static weir_throttle *acquire(const char *target, uint32_t max_tokens, uint32_t token_ratio_milli) {
+  weir_throttle *throttle = NULL;
+  assert_int_equal(weir_throttle_acquire(target, max_tokens, token_ratio_milli, &throttle),
                    WEIR_OK);
   return throttle;
 }
 
-static void fail_times(struct weir__throttle *throttle, uint32_t n) {
+static void fail_times(weir_throttle *throttle, uint32_t n) {
   while (n-- > 0) {
-    (void)weir__throttle_record_failure(throttle);
+    (void)weir_throttle_record_failure(throttle);
   }
 }
 
-static void succeed_times(struct weir__throttle *throttle, uint32_t n) {
+static void succeed_times(weir_throttle *throttle, uint32_t n) {
   while (n-- > 0) {
-    weir__throttle_record_success(throttle);
+    weir_throttle_record_success(throttle);
   }
 }
 
@@ -47,12 +46,12 @@ static const struct {
 static void retries_stop_at_half_of_the_tokens(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof threshold_rows / sizeof threshold_rows[0]; i++) {
-    struct weir__throttle *throttle = acquire("threshold", threshold_rows[i].max_tokens, 100);
+    weir_throttle *throttle = acquire("threshold", threshold_rows[i].max_tokens, 100);
     uint32_t n_allowed = 0;
-    while (weir__throttle_record_failure(throttle)) {
+    while (weir_throttle_record_failure(throttle)) {
       n_allowed++;
     }
-    weir__throttle_release(throttle);
+    weir_throttle_release(throttle);
     if (n_allowed != threshold_rows[i].n_allowed) {
       fail_msg("%s: %u", threshold_rows[i].why, n_allowed);
     }
@@ -61,60 +60,60 @@ static void retries_stop_at_half_of_the_tokens(void **state) {
 
 static void ten_successes_make_a_token_at_a_ratio_of_a_tenth(void **state) {
   (void)state;
-  struct weir__throttle *throttle = acquire("tenth", 10, 100);
+  weir_throttle *throttle = acquire("tenth", 10, 100);
   fail_times(throttle, 5);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 5000);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 5000);
 
   succeed_times(throttle, 9);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 5900);
-  assert_false(weir__throttle_record_failure(throttle)); /* 4.9 */
-  succeed_times(throttle, 21);                           /* 7.0 */
-  assert_true(weir__throttle_record_failure(throttle));  /* 6.0 */
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 5900);
+  assert_false(weir_throttle_record_failure(throttle)); /* 4.9 */
+  succeed_times(throttle, 21);                          /* 7.0 */
+  assert_true(weir_throttle_record_failure(throttle));  /* 6.0 */
 
   succeed_times(throttle, 50);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 10000);
-  weir__throttle_release(throttle);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 10000);
+  weir_throttle_release(throttle);
 }
 
 static void a_ratio_of_one_is_one_token(void **state) {
   (void)state;
-  struct weir__throttle *throttle = acquire("one", 4, 1000);
+  weir_throttle *throttle = acquire("one", 4, 1000);
   fail_times(throttle, 10);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 0);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 0);
 
   succeed_times(throttle, 10);
 
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 4000);
-  assert_true(weir__throttle_record_failure(throttle));
-  weir__throttle_release(throttle);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 4000);
+  assert_true(weir_throttle_record_failure(throttle));
+  weir_throttle_release(throttle);
 }
 
 static void the_bucket_is_never_below_empty_nor_above_full(void **state) {
   (void)state;
-  struct weir__throttle *throttle = acquire("clamp", 3, 546);
+  weir_throttle *throttle = acquire("clamp", 3, 546);
   succeed_times(throttle, 3);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 3000);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 3000);
   fail_times(throttle, 1);
   succeed_times(throttle, 1);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 2546);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 2546);
   succeed_times(throttle, 1);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 3000);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 3000);
   fail_times(throttle, 1);
   succeed_times(throttle, 1); /* 2.546 */
   fail_times(throttle, 9);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 0);
-  weir__throttle_release(throttle);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 0);
+  weir_throttle_release(throttle);
 }
 
 static void a_ratio_above_the_maximum_fills_the_bucket(void **state) {
   (void)state;
-  struct weir__throttle *throttle = acquire("generous", 2, UINT32_MAX);
+  weir_throttle *throttle = acquire("generous", 2, UINT32_MAX);
   fail_times(throttle, 5);
 
   succeed_times(throttle, 1);
 
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 2000);
-  weir__throttle_release(throttle);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 2000);
+  weir_throttle_release(throttle);
 }
 
 /* Names that mean one server, and names that don't. */
@@ -141,33 +140,33 @@ static const struct {
 static void channels_to_one_server_share_a_bucket(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof name_rows / sizeof name_rows[0]; i++) {
-    struct weir__throttle *a = acquire(name_rows[i].a, 10, 100);
-    struct weir__throttle *b = acquire(name_rows[i].b, 10, 100);
+    weir_throttle *a = acquire(name_rows[i].a, 10, 100);
+    weir_throttle *b = acquire(name_rows[i].b, 10, 100);
     if ((a == b) != name_rows[i].same) {
       fail_msg("%s, %s", name_rows[i].a, name_rows[i].b);
     }
-    weir__throttle_release(a);
-    weir__throttle_release(b);
+    weir_throttle_release(a);
+    weir_throttle_release(b);
   }
 }
 
 static void a_bucket_lives_as_long_as_one_channel_has_it(void **state) {
   (void)state;
-  struct weir__throttle *a = acquire("shared", 10, 100);
-  struct weir__throttle *b = acquire("shared", 10, 100);
+  weir_throttle *a = acquire("shared", 10, 100);
+  weir_throttle *b = acquire("shared", 10, 100);
   fail_times(a, 3);
-  weir__throttle_release(a);
-  assert_int_equal(weir__throttle_tokens_milli(b), 7000);
+  weir_throttle_release(a);
+  assert_int_equal(weir_throttle_tokens_milli(b), 7000);
 
-  weir__throttle_ref(b);
-  weir__throttle_release(b);
-  assert_int_equal(weir__throttle_tokens_milli(b), 7000);
-  weir__throttle_release(b);
+  weir_throttle_ref(b);
+  weir_throttle_release(b);
+  assert_int_equal(weir_throttle_tokens_milli(b), 7000);
+  weir_throttle_release(b);
 
-  struct weir__throttle *anew = acquire("shared", 10, 100);
-  assert_int_equal(weir__throttle_tokens_milli(anew), 10000);
-  weir__throttle_release(anew);
-  weir__throttle_release(NULL);
+  weir_throttle *anew = acquire("shared", 10, 100);
+  assert_int_equal(weir_throttle_tokens_milli(anew), 10000);
+  weir_throttle_release(anew);
+  weir_throttle_release(NULL);
 }
 
 /* present tokens of old maximum become a share of the new one */
@@ -184,29 +183,29 @@ static const struct {
 static void a_change_of_parameters_keeps_the_fraction(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof change_rows / sizeof change_rows[0]; i++) {
-    struct weir__throttle *before = acquire("changed", change_rows[i].old_max, 100);
+    weir_throttle *before = acquire("changed", change_rows[i].old_max, 100);
     fail_times(before, change_rows[i].n_failures);
 
-    struct weir__throttle *after = acquire("changed", change_rows[i].new_max, 500);
+    weir_throttle *after = acquire("changed", change_rows[i].new_max, 500);
 
     assert_ptr_equal(before, after); /* whoever had it sees the new parameters */
-    assert_int_equal(weir__throttle_tokens_milli(before), change_rows[i].expected_milli);
-    weir__throttle_release(before);
-    weir__throttle_release(after);
+    assert_int_equal(weir_throttle_tokens_milli(before), change_rows[i].expected_milli);
+    weir_throttle_release(before);
+    weir_throttle_release(after);
   }
 }
 
 static void a_changed_ratio_is_used_from_then_on(void **state) {
   (void)state;
-  struct weir__throttle *before = acquire("ratio", 10, 100);
+  weir_throttle *before = acquire("ratio", 10, 100);
   fail_times(before, 5);
-  struct weir__throttle *after = acquire("ratio", 10, 1000);
+  weir_throttle *after = acquire("ratio", 10, 1000);
 
-  weir__throttle_record_success(before);
+  weir_throttle_record_success(before);
 
-  assert_int_equal(weir__throttle_tokens_milli(after), 6000);
-  weir__throttle_release(before);
-  weir__throttle_release(after);
+  assert_int_equal(weir_throttle_tokens_milli(after), 6000);
+  weir_throttle_release(before);
+  weir_throttle_release(after);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interceptors/breaker/breaker_options.h"
+#include "src/decide/breaker_options.h"
 
 #include <float.h>
 #include <stdbool.h>

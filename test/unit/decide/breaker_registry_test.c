@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "interceptors/breaker/breaker_registry.h"
-#include "test/unit/breaker/breaker_fixture.h"
+#include "src/decide/breaker_registry.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 static void registry_begin(struct fixture *f, struct weir__breaker_registry *registry,
                            enum weir_breaker_scope scope, uint32_t max_breakers) {
@@ -18,14 +18,13 @@ static void registry_begin(struct fixture *f, struct weir__breaker_registry *reg
   assert_int_equal(weir__breaker_registry_init(registry, &f->options, &f->allocator), WEIR_OK);
 }
 
-static struct weir__breaker *enter(struct weir__breaker_registry *registry, const char *path) {
-  struct weir__breaker *breaker = weir__breaker_registry_enter(registry, path, strlen(path));
+static weir_breaker *enter(struct weir__breaker_registry *registry, const char *path) {
+  weir_breaker *breaker = weir__breaker_registry_enter(registry, path, strlen(path));
   assert_non_null(breaker);
   return breaker;
 }
 
-static const struct weir__breaker *find(const struct weir__breaker_registry *registry,
-                                        const char *path) {
+static const weir_breaker *find(const struct weir__breaker_registry *registry, const char *path) {
   return weir__breaker_registry_find(registry, path, strlen(path));
 }
 
@@ -87,7 +86,7 @@ static void path_need_not_be_terminated(void **state) {
   struct fixture *f = *state;
   struct weir__breaker_registry registry;
   registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1024);
-  struct weir__breaker *breaker = weir__breaker_registry_enter(&registry, "/a.A/MORE", 6);
+  weir_breaker *breaker = weir__breaker_registry_enter(&registry, "/a.A/MORE", 6);
   assert_ptr_equal(breaker, enter(&registry, "/a.A/M"));
   weir__breaker_registry_fini(&registry);
 }
@@ -98,7 +97,7 @@ static void looking_makes_no_breaker(void **state) {
   registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1024);
   assert_null(find(&registry, "/a.A/M"));
   assert_int_equal(weir__breaker_registry_n_breakers(&registry), 0);
-  struct weir__breaker *breaker = enter(&registry, "/a.A/M");
+  weir_breaker *breaker = enter(&registry, "/a.A/M");
   assert_ptr_equal(find(&registry, "/a.A/M"), breaker);
   assert_null(find(&registry, "/a.A/N"));
   weir__breaker_registry_fini(&registry);
@@ -108,7 +107,7 @@ static void known_path_is_found_without_memory(void **state) {
   struct fixture *f = *state;
   struct weir__breaker_registry registry;
   registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1024);
-  struct weir__breaker *breaker = enter(&registry, "/a.A/M");
+  weir_breaker *breaker = enter(&registry, "/a.A/M");
   size_t n_before = f->n_allocations;
   for (int i = 0; i < 1000; i++) {
     assert_ptr_equal(enter(&registry, "/a.A/M"), breaker);
@@ -121,7 +120,7 @@ static void a_hundred_thousand_paths_take_bounded_memory(void **state) {
   struct fixture *f = *state;
   struct weir__breaker_registry registry;
   registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1000);
-  struct weir__breaker *known = enter(&registry, "/real.Service/Method");
+  weir_breaker *known = enter(&registry, "/real.Service/Method");
   size_t n_at_the_bound = 0;
   for (int i = 0; i < 100000; i++) {
     char path[64];
@@ -146,9 +145,9 @@ static void no_memory_for_a_breaker_shares_one_until_there_is(void **state) {
   for (size_t nth = 1; nth <= 2; nth++) {
     struct weir__breaker_registry registry;
     registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1024);
-    struct weir__breaker *other = enter(&registry, "/a.A/Other");
+    weir_breaker *other = enter(&registry, "/a.A/Other");
     f->fails_at = f->n_allocations + nth;
-    struct weir__breaker *shared = enter(&registry, "/a.A/M");
+    weir_breaker *shared = enter(&registry, "/a.A/M");
     assert_ptr_not_equal(shared, other);
     assert_int_equal(weir__breaker_registry_n_overflowed(&registry), 1);
     assert_int_equal(weir__breaker_registry_n_breakers(&registry), 1);

@@ -1,11 +1,11 @@
 /* breaker_options – whether a circuit breaker can be run with given numbers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_INTERCEPTORS_BREAKER_BREAKER_OPTIONS_H
-#define WEIR_INTERCEPTORS_BREAKER_BREAKER_OPTIONS_H
+#ifndef WEIR_SRC_DECIDE_BREAKER_OPTIONS_H
+#define WEIR_SRC_DECIDE_BREAKER_OPTIONS_H
 
+#include <weir/breaker.h>
 #include <weir/error.h>
-#include <weir/policy.h>
 
 /* Every failure reads all buckets, every refusal while HALF_OPEN all places: more of them would
  * cost time and buy nothing. */
@@ -18,4 +18,4 @@ WEIR_MUST_CHECK enum weir_error
 weir__breaker_options_check(const struct weir_breaker_options *options,
                             struct weir_diagnostic *diagnostic);
 
-#endif /* WEIR_INTERCEPTORS_BREAKER_BREAKER_OPTIONS_H */
+#endif /* WEIR_SRC_DECIDE_BREAKER_OPTIONS_H */

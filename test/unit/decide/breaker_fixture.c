@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "test/unit/breaker/breaker_fixture.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,40 +65,41 @@ void fixture_breaker_end(struct fixture *f) {
   weir__breaker_fini(&f->breaker);
 }
 
-struct weir__breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns) {
-  struct weir__breaker_ticket ticket;
-  struct weir__breaker_view view;
+struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns) {
+  struct weir_breaker_ticket ticket;
+  struct weir_breaker_view view;
   memset(&ticket, 0xff, sizeof ticket);
   memset(&view, 0xff, sizeof view);
-  assert_int_equal(weir__breaker_admit(&f->breaker, now_ns, &ticket, &view),
+  assert_int_equal(weir_breaker_admit(&f->breaker, now_ns, &f->random, &ticket, &view),
                    WEIR_ADMISSION_PROCEED);
-  assert_int_equal(ticket.stage, WEIR__BREAKER_TICKET_PENDING);
+  assert_int_equal(ticket.stage, WEIR_BREAKER_TICKET_PENDING);
   assert_int_equal(view.next_probe_in_ns, 0);
   return ticket;
 }
 
 int64_t fixture_refused(struct fixture *f, int64_t now_ns) {
-  struct weir__breaker_ticket ticket;
-  struct weir__breaker_view view;
+  struct weir_breaker_ticket ticket;
+  struct weir_breaker_view view;
   memset(&ticket, 0xff, sizeof ticket);
   memset(&view, 0xff, sizeof view);
-  assert_int_equal(weir__breaker_admit(&f->breaker, now_ns, &ticket, &view), WEIR_ADMISSION_REFUSE);
-  assert_int_equal(ticket.stage, WEIR__BREAKER_TICKET_SPENT);
+  assert_int_equal(weir_breaker_admit(&f->breaker, now_ns, &f->random, &ticket, &view),
+                   WEIR_ADMISSION_REFUSE);
+  assert_int_equal(ticket.stage, WEIR_BREAKER_TICKET_SPENT);
   assert_int_not_equal(view.state, WEIR_BREAKER_CLOSED);
   assert_true(view.next_probe_in_ns >= 0);
   return view.next_probe_in_ns;
 }
 
-void fixture_settle(struct fixture *f, struct weir__breaker_ticket *ticket,
+void fixture_settle(struct fixture *f, struct weir_breaker_ticket *ticket,
                     enum weir_breaker_verdict verdict, int64_t now_ns) {
-  weir__breaker_settle(&f->breaker, ticket, verdict, now_ns, &f->random);
-  weir__breaker_release(&f->breaker, ticket);
+  weir_breaker_settle(&f->breaker, ticket, verdict, now_ns, &f->random, NULL);
+  weir_breaker_release(&f->breaker, ticket);
 }
 
 void fixture_calls(struct fixture *f, uint32_t n, enum weir_breaker_verdict verdict,
                    int64_t now_ns) {
   for (uint32_t i = 0; i < n; i++) {
-    struct weir__breaker_ticket ticket = fixture_admit(f, now_ns);
+    struct weir_breaker_ticket ticket = fixture_admit(f, now_ns);
     fixture_settle(f, &ticket, verdict, now_ns);
   }
 }
@@ -106,7 +107,8 @@ void fixture_calls(struct fixture *f, uint32_t n, enum weir_breaker_verdict verd
 struct weir_breaker_snapshot fixture_snapshot(const struct fixture *f, int64_t now_ns) {
   struct weir_breaker_snapshot snapshot;
   memset(&snapshot, 0xff, sizeof snapshot);
-  weir__breaker_snapshot(&f->breaker, now_ns, &snapshot);
+  snapshot.size = sizeof snapshot;
+  assert_int_equal(weir_breaker_snapshot(&f->breaker, now_ns, &snapshot), WEIR_OK);
   assert_int_equal(snapshot.size, sizeof snapshot);
   return snapshot;
 }

@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "test/unit/breaker/breaker_fixture.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 #define GOOD WEIR_BREAKER_VERDICT_SUCCESS
 #define BAD WEIR_BREAKER_VERDICT_FAILURE
@@ -174,7 +174,7 @@ static void result_of_a_slightly_older_clock_still_counts(void **state) {
   struct fixture *f = *state;
   f->options.window_ns = SECONDS(10);
   fixture_breaker(f);
-  struct weir__breaker_ticket early = fixture_admit(f, T0 + SECONDS(1) - 1);
+  struct weir_breaker_ticket early = fixture_admit(f, T0 + SECONDS(1) - 1);
   fixture_calls(f, 4, BAD, T0 + SECONDS(1));
   assert_int_equal(fixture_snapshot(f, T0 + SECONDS(1)).state, WEIR_BREAKER_CLOSED);
   fixture_settle(f, &early, BAD, T0 + SECONDS(1) - 1);
@@ -186,7 +186,7 @@ static void result_older_than_the_window_does_not_undo_a_newer_bucket(void **sta
   struct fixture *f = *state;
   f->options.window_buckets = 1;
   fixture_breaker(f);
-  struct weir__breaker_ticket old = fixture_admit(f, T0);
+  struct weir_breaker_ticket old = fixture_admit(f, T0);
   fixture_calls(f, 3, BAD, T0 + SECONDS(120));
   fixture_settle(f, &old, BAD, T0);
   assert_int_equal(fixture_snapshot(f, T0 + SECONDS(120)).n_failures, 3);
@@ -220,8 +220,8 @@ static void result_of_an_earlier_generation_is_in_no_count(void **state) {
   struct fixture *f = *state;
   f->options.probes = 1;
   fixture_breaker(f);
-  struct weir__breaker_ticket late_good = fixture_admit(f, T0);
-  struct weir__breaker_ticket late_bad = fixture_admit(f, T0);
+  struct weir_breaker_ticket late_good = fixture_admit(f, T0);
+  struct weir_breaker_ticket late_bad = fixture_admit(f, T0);
   fixture_trip(f, T0);
   fixture_calls(f, 1, GOOD, T0 + SECONDS(30));
   struct weir_breaker_snapshot before = fixture_snapshot(f, T0 + SECONDS(30));

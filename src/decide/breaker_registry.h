@@ -6,18 +6,18 @@
  * nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_INTERCEPTORS_BREAKER_BREAKER_REGISTRY_H
-#define WEIR_INTERCEPTORS_BREAKER_BREAKER_REGISTRY_H
+#ifndef WEIR_SRC_DECIDE_BREAKER_REGISTRY_H
+#define WEIR_SRC_DECIDE_BREAKER_REGISTRY_H
 
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <weir/allocator.h>
+#include <weir/breaker.h>
 #include <weir/error.h>
-#include <weir/policy.h>
 
-#include "interceptors/breaker/breaker.h"
+#include "src/decide/breaker.h"
 
 struct weir__breaker_entry;
 
@@ -27,7 +27,7 @@ struct weir__breaker_chain {
 
 /* Fields are breaker_registry.c's. */
 struct weir__breaker_registry {
-  struct weir__breaker shared; /* the channel's, or the one beyond the bound */
+  weir_breaker shared; /* the channel's, or the one beyond the bound */
   struct weir_breaker_options options;
   const struct weir_allocator *allocator;
   struct weir__breaker_chain *chains; /* NULL with scope CHANNEL */
@@ -51,13 +51,12 @@ void weir__breaker_registry_fini(struct weir__breaker_registry *registry);
 /* The breaker for a call of `path` ("/pkg.Service/Method", not terminated), made when there is none
  * yet; the shared one when there may be no more, or no memory. Never NULL; borrowed until the
  * registry ends. Any thread. */
-struct weir__breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
-                                                   const char *path, size_t path_size);
+weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
+                                           const char *path, size_t path_size);
 
 /* The breaker that a call of `path` would go through; NULL when it has none yet. */
-const struct weir__breaker *
-weir__breaker_registry_find(const struct weir__breaker_registry *registry, const char *path,
-                            size_t path_size);
+const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_registry *registry,
+                                                const char *path, size_t path_size);
 
 /* Calls that shared a breaker because there were too many, or no memory for another. */
 uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry *registry);
@@ -65,4 +64,4 @@ uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry
 /* Breakers in use, the shared one not counted. */
 uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *registry);
 
-#endif /* WEIR_INTERCEPTORS_BREAKER_BREAKER_REGISTRY_H */
+#endif /* WEIR_SRC_DECIDE_BREAKER_REGISTRY_H */

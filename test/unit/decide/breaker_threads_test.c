@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "interceptors/breaker/breaker_registry.h"
-#include "test/unit/breaker/breaker_fixture.h"
+#include "src/decide/breaker_registry.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 #define GOOD WEIR_BREAKER_VERDICT_SUCCESS
 #define BAD WEIR_BREAKER_VERDICT_FAILURE
@@ -31,7 +31,7 @@ struct worker {
   uint64_t n_admitted;
   uint64_t n_refused;
   uint64_t n_bad_waits;
-  struct weir__breaker_ticket tickets[N_CALLS];
+  struct weir_breaker_ticket tickets[N_CALLS];
 };
 
 struct crew {
@@ -86,10 +86,10 @@ static uint64_t n_refused(const struct crew *crew) {
 }
 
 static bool worker_admit(struct worker *worker, int64_t now_ns,
-                         struct weir__breaker_ticket *ticket_out) {
-  struct weir__breaker_view view;
-  if (weir__breaker_admit(&worker->crew->f->breaker, now_ns, ticket_out, &view) ==
-      WEIR_ADMISSION_PROCEED) {
+                         struct weir_breaker_ticket *ticket_out) {
+  struct weir_breaker_view view;
+  if (weir_breaker_admit(&worker->crew->f->breaker, now_ns, &worker->crew->f->random, ticket_out,
+                         &view) == WEIR_ADMISSION_PROCEED) {
     worker->n_admitted++;
     return true;
   }
@@ -109,8 +109,8 @@ static uint32_t settle_kept(struct crew *crew, enum weir_breaker_verdict verdict
   uint32_t n = 0;
   for (uint32_t i = 0; i < N_THREADS; i++) {
     for (int j = 0; j < N_CALLS; j++) {
-      struct weir__breaker_ticket *ticket = &crew->workers[i].tickets[j];
-      if (ticket->stage == WEIR__BREAKER_TICKET_PENDING) {
+      struct weir_breaker_ticket *ticket = &crew->workers[i].tickets[j];
+      if (ticket->stage == WEIR_BREAKER_TICKET_PENDING) {
         fixture_settle(crew->f, ticket, verdict, crew->now_ns);
         n++;
       }
@@ -167,20 +167,20 @@ static void expired_leases_are_taken_over_once(void **state) {
 
 static void ask_and_give_back(struct worker *worker) {
   for (int i = 0; i < 200; i++) {
-    struct weir__breaker_ticket ticket;
+    struct weir_breaker_ticket ticket;
     if (worker_admit(worker, worker->crew->now_ns, &ticket)) {
-      weir__breaker_settle(&worker->crew->f->breaker, &ticket, i % 2 == 0 ? NEUTRAL : GOOD,
-                           worker->crew->now_ns, &worker->crew->f->random);
-      weir__breaker_release(&worker->crew->f->breaker, &ticket);
+      weir_breaker_settle(&worker->crew->f->breaker, &ticket, i % 2 == 0 ? NEUTRAL : GOOD,
+                          worker->crew->now_ns, &worker->crew->f->random, NULL);
+      weir_breaker_release(&worker->crew->f->breaker, &ticket);
     }
   }
 }
 
 static void only_give_back(struct worker *worker) {
   for (int i = 0; i < 500; i++) {
-    struct weir__breaker_ticket ticket;
+    struct weir_breaker_ticket ticket;
     if (worker_admit(worker, worker->crew->now_ns, &ticket)) {
-      weir__breaker_release(&worker->crew->f->breaker, &ticket);
+      weir_breaker_release(&worker->crew->f->breaker, &ticket);
     }
   }
 }
@@ -205,9 +205,9 @@ static void every_place_that_is_given_back_can_be_had_again(void **state) {
 
 static void fail_once(struct worker *worker) {
   struct fixture *f = worker->crew->f;
-  struct weir__breaker_ticket ticket;
+  struct weir_breaker_ticket ticket;
   if (worker_admit(worker, T0, &ticket)) {
-    weir__breaker_settle(&f->breaker, &ticket, BAD, T0, &f->random);
+    weir_breaker_settle(&f->breaker, &ticket, BAD, T0, &f->random, NULL);
   }
 }
 
@@ -249,10 +249,10 @@ static void trip_is_counted_once_however_many_failures_come_at_once(void **state
 static void count_calls(struct worker *worker) {
   struct fixture *f = worker->crew->f;
   for (uint32_t i = 0; i < N_COUNTED; i++) {
-    struct weir__breaker_ticket ticket;
+    struct weir_breaker_ticket ticket;
     int64_t now_ns = T0 + MS((int64_t)(i * 7 + worker->index * 3000) % 60000);
     if (worker_admit(worker, now_ns, &ticket)) {
-      weir__breaker_settle(&f->breaker, &ticket, i % 10 == 0 ? BAD : GOOD, now_ns, &f->random);
+      weir_breaker_settle(&f->breaker, &ticket, i % 10 == 0 ? BAD : GOOD, now_ns, &f->random, NULL);
     }
   }
 }
@@ -284,7 +284,7 @@ struct storm {
 
 static struct storm the_storm;
 
-static void storm_probe(struct worker *worker, struct weir__breaker_ticket *ticket,
+static void storm_probe(struct worker *worker, struct weir_breaker_ticket *ticket,
                         uint64_t chance) {
   struct fixture *f = worker->crew->f;
   _Atomic int32_t *out = &the_storm.out[ticket->generation % N_GENERATIONS];
@@ -294,30 +294,30 @@ static void storm_probe(struct worker *worker, struct weir__breaker_ticket *tick
   }
   if (chance % 4 == 0) {
     atomic_fetch_sub(out, 1); /* before it is free for another */
-    weir__breaker_release(&f->breaker, ticket);
+    weir_breaker_release(&f->breaker, ticket);
     return;
   }
-  weir__breaker_settle(&f->breaker, ticket, chance % 7 == 1 ? BAD : GOOD,
-                       atomic_load(&the_storm.now_ns), &f->random);
+  weir_breaker_settle(&f->breaker, ticket, chance % 7 == 1 ? BAD : GOOD,
+                      atomic_load(&the_storm.now_ns), &f->random, NULL);
 }
 
 static void storm(struct worker *worker) {
   struct fixture *f = worker->crew->f;
   uint64_t chance = worker->index + 1;
   for (int i = 0; i < N_STORM_CALLS; i++) {
-    struct weir__breaker_ticket ticket;
+    struct weir_breaker_ticket ticket;
     chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     int64_t now_ns = atomic_fetch_add(&the_storm.now_ns, MS(1)) + MS(1);
     if (!worker_admit(worker, now_ns, &ticket)) {
       continue;
     }
-    if (ticket.place != WEIR__BREAKER_NO_PLACE) {
+    if (ticket.place != WEIR_BREAKER_NO_PLACE) {
       storm_probe(worker, &ticket, chance >> 33);
     } else {
-      weir__breaker_settle(&f->breaker, &ticket, (chance >> 33) % 2 == 0 ? BAD : GOOD, now_ns,
-                           &f->random);
+      weir_breaker_settle(&f->breaker, &ticket, (chance >> 33) % 2 == 0 ? BAD : GOOD, now_ns,
+                          &f->random, NULL);
     }
-    weir__breaker_release(&f->breaker, &ticket);
+    weir_breaker_release(&f->breaker, &ticket);
   }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interceptors/breaker/breaker.h"
+#include "src/decide/breaker.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -7,7 +7,9 @@
 #include <string.h>
 
 #include "src/base/allocator.h"
+#include "src/base/options.h"
 #include "src/base/random.h"
+#include "src/decide/breaker_options.h"
 #include "src/time/instant.h"
 
 /* Two cache lines: processors fetch them in pairs. */
@@ -96,13 +98,13 @@ static uint64_t statistic_read(const _Atomic uint64_t *counter) {
 }
 
 /* Acquire: with the phase come what was written before it, probe_at_ns and the places. */
-static uint64_t phase_load(const struct weir__breaker *breaker) {
+static uint64_t phase_load(const weir_breaker *breaker) {
   return atomic_load_explicit(&breaker->phase, memory_order_acquire);
 }
 
 /* A failed exchange means that another thread has changed the state first; nobody tries twice
  * for the same reason. */
-static bool phase_exchange(struct weir__breaker *breaker, uint64_t from, uint64_t to) {
+static bool phase_exchange(weir_breaker *breaker, uint64_t from, uint64_t to) {
   return atomic_compare_exchange_strong_explicit(&breaker->phase, &from, to, memory_order_acq_rel,
                                                  memory_order_relaxed);
 }
@@ -118,32 +120,31 @@ static uint32_t thread_number(void) {
   return number;
 }
 
-static struct stripe *stripe_at(const struct weir__breaker *breaker, uint32_t index) {
+static struct stripe *stripe_at(const weir_breaker *breaker, uint32_t index) {
   return (struct stripe *)(void *)(breaker->stripes + (size_t)index * breaker->stripe_bytes);
 }
 
-static struct stripe *own_stripe(const struct weir__breaker *breaker) {
+static struct stripe *own_stripe(const weir_breaker *breaker) {
   return stripe_at(breaker, thread_number() & breaker->stripe_mask);
 }
 
 /* Each generation starts a whole window further on, so the results of an earlier one are out of
  * it by their number. */
-static uint64_t epoch_at(const struct weir__breaker *breaker, uint64_t generation, int64_t now_ns) {
+static uint64_t epoch_at(const weir_breaker *breaker, uint64_t generation, int64_t now_ns) {
   uint64_t epoch = (now_ns > 0 ? (uint64_t)now_ns : 0) / breaker->bucket_ns;
   return (epoch + generation * breaker->options.window_buckets) & breaker->epoch_mask;
 }
 
 /* Whether `epoch` is later than `than`. Threads read their clocks at different times, so a
  * quarter of the circle is ahead; the rest is past. */
-static bool epoch_is_ahead(const struct weir__breaker *breaker, uint64_t epoch, uint64_t than) {
+static bool epoch_is_ahead(const weir_breaker *breaker, uint64_t epoch, uint64_t than) {
   uint64_t ahead = (epoch - than) & breaker->epoch_mask;
   return ahead != 0 && ahead <= breaker->epoch_mask / 4;
 }
 
 /* seq_cst, with the loads of window_sum: of two threads that record a failure at once, at least
  * one sees both. */
-static void count_increment(const struct weir__breaker *breaker, _Atomic uint64_t *word,
-                            uint64_t epoch) {
+static void count_increment(const weir_breaker *breaker, _Atomic uint64_t *word, uint64_t epoch) {
   uint64_t count_mask = (UINT64_C(1) << breaker->count_bits) - 1;
   uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
   uint64_t new = 0;
@@ -166,7 +167,7 @@ static void count_increment(const struct weir__breaker *breaker, _Atomic uint64_
 }
 
 /* What is ahead counts: it happened, on a thread that read its clock later. */
-static uint64_t count_within(const struct weir__breaker *breaker, const _Atomic uint64_t *word,
+static uint64_t count_within(const weir_breaker *breaker, const _Atomic uint64_t *word,
                              uint64_t epoch) {
   uint64_t value = atomic_load_explicit(word, memory_order_seq_cst);
   uint64_t held = value >> breaker->count_bits;
@@ -177,7 +178,7 @@ static uint64_t count_within(const struct weir__breaker *breaker, const _Atomic 
   return value & ((UINT64_C(1) << breaker->count_bits) - 1);
 }
 
-static struct window_sum window_sum(const struct weir__breaker *breaker, uint64_t epoch) {
+static struct window_sum window_sum(const weir_breaker *breaker, uint64_t epoch) {
   struct window_sum sum = {0, 0};
   for (uint32_t i = 0; i <= breaker->stripe_mask; i++) {
     const struct stripe *stripe = stripe_at(breaker, i);
@@ -190,7 +191,7 @@ static struct window_sum window_sum(const struct weir__breaker *breaker, uint64_
   return sum;
 }
 
-static bool window_trips(const struct weir__breaker *breaker, uint64_t epoch) {
+static bool window_trips(const weir_breaker *breaker, uint64_t epoch) {
   struct window_sum sum = window_sum(breaker, epoch);
   /* The quotient, not a product: both sides are then the nearest double, and an exact 3 of 5
    * equals 0.6. */
@@ -200,7 +201,7 @@ static bool window_trips(const struct weir__breaker *breaker, uint64_t epoch) {
 
 /* openFor times openBackoff to the power of `reopenings`, capped, then jittered: a jitter under
  * the cap would send half of a fleet back in the same instant. */
-static int64_t open_time_ns(const struct weir__breaker *breaker, uint64_t reopenings,
+static int64_t open_time_ns(const weir_breaker *breaker, uint64_t reopenings,
                             const struct weir_random *random) {
   double cap = (double)breaker->options.max_open_for_ns;
   double span = (double)breaker->options.open_for_ns;
@@ -218,7 +219,7 @@ static int64_t open_time_ns(const struct weir__breaker *breaker, uint64_t reopen
   return span < 0x1p63 ? (int64_t)span : WEIR_NO_LIMIT_NS;
 }
 
-static void breaker_open(struct weir__breaker *breaker, uint64_t phase, int64_t now_ns,
+static void breaker_open(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
                          const struct weir_random *random) {
   uint64_t reopenings = 0;
   if (phase_stage(phase) == STAGE_HALF_OPEN) {
@@ -269,9 +270,8 @@ enum claim_result { CLAIM_TAKEN, CLAIM_OCCUPIED, CLAIM_OUTDATED };
 /* Takes one place if it is free or its lease is over. The lease is written before the claim, so
  * whoever sees the claim sees its lease (release and acquire on `claim`); a thread that then
  * loses the place has lengthened the winner's by what their clocks differ. */
-static enum claim_result place_claim(const struct weir__breaker *breaker,
-                                     struct weir__breaker_place *place, uint64_t generation,
-                                     int64_t now_ns, uint32_t *number_out,
+static enum claim_result place_claim(const weir_breaker *breaker, struct weir__breaker_place *place,
+                                     uint64_t generation, int64_t now_ns, uint32_t *number_out,
                                      int64_t *lease_until_ns_out) {
   uint64_t old = atomic_load_explicit(&place->claim, memory_order_acquire);
   for (;;) {
@@ -302,7 +302,7 @@ static enum claim_result place_claim(const struct weir__breaker *breaker,
 
 /* Says that the ticket's place is now in another status. False: the ticket has lost it, its
  * lease was over. */
-static bool place_settle(struct weir__breaker *breaker, const struct weir__breaker_ticket *ticket,
+static bool place_settle(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
                          enum status status) {
   uint64_t held = claim_make(ticket->generation, ticket->claim, STATUS_HELD);
   /* seq_cst, with the loads of all_succeeded: of two last probes, at least one sees both. */
@@ -312,13 +312,13 @@ static bool place_settle(struct weir__breaker *breaker, const struct weir__break
       memory_order_relaxed);
 }
 
-static bool place_has(const struct weir__breaker *breaker,
-                      const struct weir__breaker_ticket *ticket, enum status status) {
+static bool place_has(const weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
+                      enum status status) {
   return atomic_load_explicit(&breaker->places[ticket->place].claim, memory_order_acquire) ==
          claim_make(ticket->generation, ticket->claim, status);
 }
 
-static bool all_succeeded(const struct weir__breaker *breaker, uint64_t generation) {
+static bool all_succeeded(const weir_breaker *breaker, uint64_t generation) {
   for (uint32_t i = 0; i < breaker->options.probes; i++) {
     uint64_t claim = atomic_load_explicit(&breaker->places[i].claim, memory_order_seq_cst);
     if (claim_compare(claim, generation) != 0 || claim_status(claim) != STATUS_SUCCEEDED) {
@@ -329,8 +329,8 @@ static bool all_succeeded(const struct weir__breaker *breaker, uint64_t generati
 }
 
 /* A probe's place for a call, or, when all are taken, when the first of their leases ends. */
-static enum claim_result claim_any(struct weir__breaker *breaker, uint64_t phase, int64_t now_ns,
-                                   struct weir__breaker_ticket *ticket,
+static enum claim_result claim_any(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
+                                   struct weir_breaker_ticket *ticket,
                                    int64_t *next_probe_in_ns_out) {
   uint64_t generation = phase_generation(phase);
   int64_t first_ns = WEIR_NO_DEADLINE;
@@ -348,7 +348,7 @@ static enum claim_result claim_any(struct weir__breaker *breaker, uint64_t phase
       if (phase_load(breaker) != phase) {
         return CLAIM_OUTDATED; /* the half-open period is over, and its places with it */
       }
-      *ticket = (struct weir__breaker_ticket){generation, i, number, WEIR__BREAKER_TICKET_PENDING};
+      *ticket = (struct weir_breaker_ticket){generation, i, number, WEIR_BREAKER_TICKET_PENDING};
       return CLAIM_TAKEN;
     }
   }
@@ -357,27 +357,29 @@ static enum claim_result claim_any(struct weir__breaker *breaker, uint64_t phase
   return CLAIM_OCCUPIED;
 }
 
-static enum weir_admission refuse(struct weir__breaker *breaker, enum weir_breaker_state state,
-                                  int64_t next_probe_in_ns, struct weir__breaker_ticket *ticket_out,
-                                  struct weir__breaker_view *view_out) {
+static enum weir_admission refuse(weir_breaker *breaker, enum weir_breaker_state state,
+                                  int64_t next_probe_in_ns, struct weir_breaker_ticket *ticket_out,
+                                  struct weir_breaker_view *view_out) {
   statistic_increment(&own_stripe(breaker)->n_refused);
   memset(ticket_out, 0, sizeof *ticket_out);
-  *view_out = (struct weir__breaker_view){state, next_probe_in_ns};
+  *view_out = (struct weir_breaker_view){.state = state, .next_probe_in_ns = next_probe_in_ns};
   return WEIR_ADMISSION_REFUSE;
 }
 
 /* Every turn of the loop but the last is another thread's, or this one's, change of state. */
-enum weir_admission weir__breaker_admit(struct weir__breaker *breaker, int64_t now_ns,
-                                        struct weir__breaker_ticket *ticket_out,
-                                        struct weir__breaker_view *view_out) {
+enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
+                                       const struct weir_random *random,
+                                       struct weir_breaker_ticket *ticket_out,
+                                       struct weir_breaker_view *view_out) {
+  (void)random;
   for (;;) {
     uint64_t phase = phase_load(breaker);
     int64_t wait_ns = 0;
     switch (phase_stage(phase)) {
     case STAGE_CLOSED:
-      *ticket_out = (struct weir__breaker_ticket){phase_generation(phase), WEIR__BREAKER_NO_PLACE,
-                                                  0, WEIR__BREAKER_TICKET_PENDING};
-      *view_out = (struct weir__breaker_view){WEIR_BREAKER_CLOSED, 0};
+      *ticket_out = (struct weir_breaker_ticket){phase_generation(phase), WEIR_BREAKER_NO_PLACE, 0,
+                                                 WEIR_BREAKER_TICKET_PENDING};
+      *view_out = (struct weir_breaker_view){.state = WEIR_BREAKER_CLOSED};
       return WEIR_ADMISSION_PROCEED;
     case STAGE_OPENING:
       return refuse(breaker, WEIR_BREAKER_OPEN, breaker->options.open_for_ns, ticket_out, view_out);
@@ -399,7 +401,7 @@ enum weir_admission weir__breaker_admit(struct weir__breaker *breaker, int64_t n
         return refuse(breaker, WEIR_BREAKER_HALF_OPEN, wait_ns, ticket_out, view_out);
       case CLAIM_TAKEN:
         statistic_increment(&breaker->n_probes);
-        *view_out = (struct weir__breaker_view){WEIR_BREAKER_HALF_OPEN, 0};
+        *view_out = (struct weir_breaker_view){.state = WEIR_BREAKER_HALF_OPEN};
         return WEIR_ADMISSION_PROCEED;
       }
       break;
@@ -407,13 +409,13 @@ enum weir_admission weir__breaker_admit(struct weir__breaker *breaker, int64_t n
   }
 }
 
-static void record_success(struct weir__breaker *breaker, const struct weir__breaker_ticket *ticket,
+static void record_success(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
                            int64_t now_ns) {
   uint64_t phase = phase_load(breaker);
   if (phase_generation(phase) != ticket->generation) {
     return;
   }
-  if (ticket->place == WEIR__BREAKER_NO_PLACE) {
+  if (ticket->place == WEIR_BREAKER_NO_PLACE) {
     uint64_t epoch = epoch_at(breaker, ticket->generation, now_ns);
     count_increment(breaker, &own_stripe(breaker)->buckets[epoch & breaker->ring_mask].successes,
                     epoch);
@@ -425,15 +427,15 @@ static void record_success(struct weir__breaker *breaker, const struct weir__bre
   }
 }
 
-static void record_failure(struct weir__breaker *breaker, const struct weir__breaker_ticket *ticket,
-                           enum weir__breaker_ticket_stage stage, int64_t now_ns,
+static void record_failure(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
+                           enum weir_breaker_ticket_stage stage, int64_t now_ns,
                            const struct weir_random *random) {
   uint64_t phase = phase_load(breaker);
   if (phase_generation(phase) != ticket->generation) {
     return;
   }
   bool opens = false;
-  if (ticket->place == WEIR__BREAKER_NO_PLACE) {
+  if (ticket->place == WEIR_BREAKER_NO_PLACE) {
     uint64_t epoch = epoch_at(breaker, ticket->generation, now_ns);
     count_increment(breaker, &own_stripe(breaker)->buckets[epoch & breaker->ring_mask].failures,
                     epoch);
@@ -442,59 +444,67 @@ static void record_failure(struct weir__breaker *breaker, const struct weir__bre
     /* The place is not freed first: another call would be let through between that and the
      * opening. */
     opens = place_has(breaker, ticket,
-                      stage == WEIR__BREAKER_TICKET_SUCCEEDED ? STATUS_SUCCEEDED : STATUS_HELD);
+                      stage == WEIR_BREAKER_TICKET_SUCCEEDED ? STATUS_SUCCEEDED : STATUS_HELD);
   }
   if (opens) {
     breaker_open(breaker, phase, now_ns, random);
   }
 }
 
-void weir__breaker_progress(struct weir__breaker *breaker, struct weir__breaker_ticket *ticket,
-                            int64_t now_ns) {
-  if (ticket->stage == WEIR__BREAKER_TICKET_PENDING) {
-    record_success(breaker, ticket, now_ns);
-    ticket->stage = WEIR__BREAKER_TICKET_SUCCEEDED;
+static void view_write(const weir_breaker *breaker, int64_t now_ns,
+                       struct weir_breaker_view *view_out) {
+  if (view_out != NULL) {
+    *view_out = weir_breaker_look(breaker, now_ns);
   }
 }
 
-void weir__breaker_settle(struct weir__breaker *breaker, struct weir__breaker_ticket *ticket,
-                          enum weir_breaker_verdict verdict, int64_t now_ns,
-                          const struct weir_random *random) {
-  enum weir__breaker_ticket_stage stage = ticket->stage;
+void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
+                           int64_t now_ns, struct weir_breaker_view *view_out) {
+  if (ticket->stage == WEIR_BREAKER_TICKET_PENDING) {
+    record_success(breaker, ticket, now_ns);
+    ticket->stage = WEIR_BREAKER_TICKET_SUCCEEDED;
+  }
+  view_write(breaker, now_ns, view_out);
+}
+
+void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
+                         enum weir_breaker_verdict verdict, int64_t now_ns,
+                         const struct weir_random *random, struct weir_breaker_view *view_out) {
+  enum weir_breaker_ticket_stage stage = ticket->stage;
   switch (verdict) {
   case WEIR_BREAKER_VERDICT_IGNORED:
-    weir__breaker_release(breaker, ticket);
-    return;
+    weir_breaker_release(breaker, ticket);
+    break;
   case WEIR_BREAKER_VERDICT_SUCCESS:
-    if (stage == WEIR__BREAKER_TICKET_PENDING) {
+    if (stage == WEIR_BREAKER_TICKET_PENDING) {
       record_success(breaker, ticket, now_ns);
     }
     break;
   case WEIR_BREAKER_VERDICT_FAILURE:
-    if (stage != WEIR__BREAKER_TICKET_SPENT) {
+    if (stage != WEIR_BREAKER_TICKET_SPENT) {
       record_failure(breaker, ticket, stage, now_ns, random);
     }
     break;
   }
-  ticket->stage = WEIR__BREAKER_TICKET_SPENT;
+  ticket->stage = WEIR_BREAKER_TICKET_SPENT;
+  view_write(breaker, now_ns, view_out);
 }
 
-void weir__breaker_release(struct weir__breaker *breaker, struct weir__breaker_ticket *ticket) {
-  if (ticket->stage == WEIR__BREAKER_TICKET_PENDING && ticket->place != WEIR__BREAKER_NO_PLACE) {
+void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *ticket) {
+  if (ticket->stage == WEIR_BREAKER_TICKET_PENDING && ticket->place != WEIR_BREAKER_NO_PLACE) {
     (void)place_settle(breaker, ticket, STATUS_FREE); /* fails when the place is another's by now */
   }
-  ticket->stage = WEIR__BREAKER_TICKET_SPENT;
+  ticket->stage = WEIR_BREAKER_TICKET_SPENT;
 }
 
-bool weir__breaker_still_closed(const struct weir__breaker *breaker,
-                                const struct weir__breaker_ticket *ticket) {
+bool weir_breaker_still_admits(const weir_breaker *breaker,
+                               const struct weir_breaker_ticket *ticket) {
   uint64_t phase = phase_load(breaker);
   return phase_stage(phase) == STAGE_CLOSED && phase_generation(phase) == ticket->generation;
 }
 
 /* When a call may next get through, of a breaker in `phase`. */
-static int64_t next_probe_in_ns(const struct weir__breaker *breaker, uint64_t phase,
-                                int64_t now_ns) {
+static int64_t next_probe_in_ns(const weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
   int64_t first_ns = WEIR_NO_DEADLINE;
   switch (phase_stage(phase)) {
   case STAGE_CLOSED:
@@ -520,13 +530,15 @@ static int64_t next_probe_in_ns(const struct weir__breaker *breaker, uint64_t ph
   return first_ns == WEIR_NO_DEADLINE ? 0 : weir__instant_remaining(first_ns, now_ns);
 }
 
-struct weir__breaker_view weir__breaker_look(const struct weir__breaker *breaker, int64_t now_ns) {
+struct weir_breaker_view weir_breaker_look(const weir_breaker *breaker, int64_t now_ns) {
   uint64_t phase = phase_load(breaker);
-  return (struct weir__breaker_view){phase_state(phase), next_probe_in_ns(breaker, phase, now_ns)};
+  return (struct weir_breaker_view){.state = phase_state(phase),
+                                    .generation = phase_generation(phase),
+                                    .next_probe_in_ns = next_probe_in_ns(breaker, phase, now_ns)};
 }
 
-void weir__breaker_snapshot(const struct weir__breaker *breaker, int64_t now_ns,
-                            struct weir_breaker_snapshot *snapshot_out) {
+static void snapshot_fill(const weir_breaker *breaker, int64_t now_ns,
+                          struct weir_breaker_snapshot *snapshot_out) {
   uint64_t phase = phase_load(breaker);
   memset(snapshot_out, 0, sizeof *snapshot_out);
   snapshot_out->size = sizeof *snapshot_out;
@@ -547,11 +559,25 @@ void weir__breaker_snapshot(const struct weir__breaker *breaker, int64_t now_ns,
   }
 }
 
+enum weir_error weir_breaker_snapshot(const weir_breaker *breaker, int64_t now_ns,
+                                      struct weir_breaker_snapshot *snapshot_out) {
+  struct weir_breaker_snapshot whole;
+  size_t size = snapshot_out->size;
+  if (size < sizeof size) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  snapshot_fill(breaker, now_ns, &whole);
+  memset(snapshot_out, 0, size);
+  memcpy(snapshot_out, &whole, size < sizeof whole ? size : sizeof whole);
+  snapshot_out->size = size;
+  return WEIR_OK;
+}
+
 static unsigned bit_width(uint64_t value) {
   return value == 0 ? 0 : 64U - (unsigned)__builtin_clzll(value);
 }
 
-static void window_init(struct weir__breaker *breaker) {
+static void window_init(weir_breaker *breaker) {
   breaker->bucket_ns = (uint64_t)breaker->options.window_ns / breaker->options.window_buckets;
   breaker->ring_mask = (UINT64_C(1) << bit_width(breaker->options.window_buckets - 1)) - 1;
   breaker->count_bits = bit_width(breaker->bucket_ns);
@@ -565,7 +591,7 @@ static void window_init(struct weir__breaker *breaker) {
       (stripe_bytes + STRIPE_ALIGNMENT - 1) / STRIPE_ALIGNMENT * STRIPE_ALIGNMENT;
 }
 
-enum weir_error weir__breaker_init(struct weir__breaker *breaker,
+enum weir_error weir__breaker_init(weir_breaker *breaker,
                                    const struct weir_breaker_options *options, uint32_t n_stripes,
                                    const struct weir_allocator *allocator) {
   assert(n_stripes != 0 && (n_stripes & (n_stripes - 1)) == 0);
@@ -588,7 +614,42 @@ enum weir_error weir__breaker_init(struct weir__breaker *breaker,
   return WEIR_OK;
 }
 
-void weir__breaker_fini(struct weir__breaker *breaker) {
+void weir__breaker_fini(weir_breaker *breaker) {
   weir__free(breaker->allocator, breaker->memory);
   breaker->memory = NULL;
+}
+
+enum weir_error weir_breaker_new(const struct weir_breaker_options *options,
+                                 const struct weir_allocator *allocator,
+                                 weir_breaker **breaker_out) {
+  struct weir_breaker_options known = WEIR_BREAKER_OPTIONS_INIT;
+  *breaker_out = NULL;
+  enum weir_error error =
+      options == NULL ? WEIR_OK : weir__options_copy(&known, sizeof known, options);
+  if (error == WEIR_OK) {
+    error = weir__breaker_options_check(&known, NULL);
+  }
+  if (error != WEIR_OK) {
+    return error;
+  }
+  allocator = weir__allocator_or_default(allocator);
+  weir_breaker *breaker = weir__zalloc(allocator, sizeof *breaker);
+  if (breaker == NULL) {
+    return WEIR_ERROR_NO_MEMORY;
+  }
+  error = weir__breaker_init(breaker, &known, 1, allocator);
+  if (error != WEIR_OK) {
+    weir__free(allocator, breaker);
+    return error;
+  }
+  *breaker_out = breaker;
+  return WEIR_OK;
+}
+
+void weir_breaker_free(weir_breaker *breaker) {
+  if (breaker != NULL) {
+    const struct weir_allocator *allocator = breaker->allocator;
+    weir__breaker_fini(breaker);
+    weir__free(allocator, breaker);
+  }
 }

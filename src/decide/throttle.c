@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "interceptors/retry/throttle.h"
+#include <weir/throttle.h>
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,10 +21,10 @@ struct bucket {
   uint32_t ratio_milli; /* at most max_milli: more fills the bucket no fuller */
 };
 
-struct weir__throttle {
+struct weir_throttle {
   _Atomic uint64_t state;
-  struct weir__throttle *next; /* guarded by the registry */
-  size_t n_shares;             /* likewise */
+  weir_throttle *next; /* guarded by the registry */
+  size_t n_shares;     /* likewise */
   char name[];
 };
 
@@ -32,7 +32,7 @@ struct weir__throttle {
  * one. It is asked when a channel is made, changes its policy or goes away, never by a call. */
 static struct {
   pthread_mutex_t mutex;
-  struct weir__throttle *first;
+  weir_throttle *first;
 } registry = {.mutex = PTHREAD_MUTEX_INITIALIZER, .first = NULL};
 
 static uint64_t bucket_pack(struct bucket bucket) {
@@ -63,7 +63,7 @@ static struct bucket bucket_rescale(struct bucket present, struct bucket wanted)
 
 /* Relaxed everywhere below: the word is all there is, nothing else is published with it. */
 
-static void throttle_reconfigure(struct weir__throttle *throttle, struct bucket wanted) {
+static void throttle_reconfigure(weir_throttle *throttle, struct bucket wanted) {
   uint64_t state = atomic_load_explicit(&throttle->state, memory_order_relaxed);
   struct bucket present = bucket_unpack(state);
   while (present.max_milli != wanted.max_milli || present.ratio_milli != wanted.ratio_milli) {
@@ -76,7 +76,7 @@ static void throttle_reconfigure(struct weir__throttle *throttle, struct bucket 
   }
 }
 
-bool weir__throttle_record_failure(struct weir__throttle *throttle) {
+bool weir_throttle_record_failure(weir_throttle *throttle) {
   uint64_t state = atomic_load_explicit(&throttle->state, memory_order_relaxed);
   struct bucket bucket;
   do {
@@ -87,7 +87,7 @@ bool weir__throttle_record_failure(struct weir__throttle *throttle) {
   return bucket.tokens_milli > bucket.max_milli / 2; /* exact: max_milli is a multiple of 1000 */
 }
 
-void weir__throttle_record_success(struct weir__throttle *throttle) {
+void weir_throttle_record_success(weir_throttle *throttle) {
   uint64_t state = atomic_load_explicit(&throttle->state, memory_order_relaxed);
   struct bucket bucket;
   do {
@@ -101,7 +101,7 @@ void weir__throttle_record_success(struct weir__throttle *throttle) {
                                                   memory_order_relaxed, memory_order_relaxed));
 }
 
-uint32_t weir__throttle_tokens_milli(const struct weir__throttle *throttle) {
+uint32_t weir_throttle_tokens_milli(const weir_throttle *throttle) {
   return bucket_unpack(atomic_load_explicit(&throttle->state, memory_order_relaxed)).tokens_milli;
 }
 
@@ -145,10 +145,10 @@ static bool keeps_case(const char *name) {
   return starts_with(name, "unix");
 }
 
-static struct weir__throttle *throttle_new(const char *target, struct bucket bucket) {
+static weir_throttle *throttle_new(const char *target, struct bucket bucket) {
   const char *name = name_of(target);
   size_t size = strlen(name) + 1;
-  struct weir__throttle *throttle = malloc(sizeof *throttle + size);
+  weir_throttle *throttle = malloc(sizeof *throttle + size);
   if (throttle == NULL) {
     return NULL;
   }
@@ -162,25 +162,27 @@ static struct weir__throttle *throttle_new(const char *target, struct bucket buc
   return throttle;
 }
 
-static struct weir__throttle *registry_find_locked(const char *name) {
-  struct weir__throttle *throttle = registry.first;
+static weir_throttle *registry_find_locked(const char *name) {
+  weir_throttle *throttle = registry.first;
   while (throttle != NULL && strcmp(throttle->name, name) != 0) {
     throttle = throttle->next;
   }
   return throttle;
 }
 
-enum weir_error weir__throttle_acquire(const char *target, uint32_t max_tokens,
-                                       uint32_t token_ratio_milli,
-                                       struct weir__throttle **throttle_out) {
-  struct bucket wanted = bucket_full(max_tokens, token_ratio_milli);
-  struct weir__throttle *fresh = throttle_new(target, wanted);
+enum weir_error weir_throttle_acquire(const char *target, uint32_t max_tokens,
+                                      uint32_t token_ratio_milli, weir_throttle **throttle_out) {
   *throttle_out = NULL;
+  if (max_tokens == 0 || max_tokens > WEIR_THROTTLE_MAX_TOKENS || token_ratio_milli == 0) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  struct bucket wanted = bucket_full(max_tokens, token_ratio_milli);
+  weir_throttle *fresh = throttle_new(target, wanted);
   if (fresh == NULL) {
     return WEIR_ERROR_NO_MEMORY;
   }
   (void)pthread_mutex_lock(&registry.mutex);
-  struct weir__throttle *found = registry_find_locked(fresh->name);
+  weir_throttle *found = registry_find_locked(fresh->name);
   if (found != NULL) {
     found->n_shares++;
     throttle_reconfigure(found, wanted);
@@ -197,21 +199,21 @@ enum weir_error weir__throttle_acquire(const char *target, uint32_t max_tokens,
   return WEIR_OK;
 }
 
-void weir__throttle_ref(struct weir__throttle *throttle) {
+void weir_throttle_ref(weir_throttle *throttle) {
   (void)pthread_mutex_lock(&registry.mutex);
   throttle->n_shares++;
   (void)pthread_mutex_unlock(&registry.mutex);
 }
 
-static void registry_remove_locked(const struct weir__throttle *throttle) {
-  struct weir__throttle **link = &registry.first;
+static void registry_remove_locked(const weir_throttle *throttle) {
+  weir_throttle **link = &registry.first;
   while (*link != throttle) {
     link = &(*link)->next;
   }
   *link = throttle->next;
 }
 
-void weir__throttle_release(struct weir__throttle *throttle) {
+void weir_throttle_release(weir_throttle *throttle) {
   if (throttle == NULL) {
     return;
   }

@@ -6,12 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <weir/clock.h>
-#include <weir/policy.h>
-
 #include <cmocka.h>
 
-#include "interceptors/retry/backoff.h"
+#include <weir/backoff.h>
+#include <weir/clock.h>
 
 #define MS(n) ((n)*WEIR_MS_NS)
 #define ALMOST_ONE 0x1.fffffffffffffp-1 /* the largest that a unit of chance can be */
@@ -65,7 +63,7 @@ static void the_delay_grows_to_the_cap_with_twenty_percent_of_jitter(void **stat
                                              .initial_backoff_ns = row->initial_ns,
                                              .max_backoff_ns = row->max_ns,
                                              .backoff_multiplier = row->multiplier};
-    int64_t delay_ns = weir__backoff_delay_ns(&policy, row->nth, row->unit);
+    int64_t delay_ns = weir_backoff_delay_ns(&policy, row->nth, row->unit);
     if (delay_ns < row->low_ns || delay_ns > row->high_ns) {
       fail_msg("%s: %lld ns", row->why, (long long)delay_ns);
     }

@@ -1,19 +1,18 @@
 /* breaker_fixture – what the breaker's tests share: memory that is counted, chance that is set.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef WEIR_TEST_UNIT_BREAKER_BREAKER_FIXTURE_H
-#define WEIR_TEST_UNIT_BREAKER_BREAKER_FIXTURE_H
+#ifndef WEIR_TEST_UNIT_DECIDE_BREAKER_FIXTURE_H
+#define WEIR_TEST_UNIT_DECIDE_BREAKER_FIXTURE_H
 
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <weir/allocator.h>
+#include <weir/breaker.h>
 #include <weir/clock.h>
-#include <weir/interceptor.h>
-#include <weir/policy.h>
 
-#include "interceptors/breaker/breaker.h"
+#include "src/decide/breaker.h"
 
 #define MS(n) ((n)*WEIR_MS_NS)
 #define SECONDS(n) ((n)*WEIR_SECOND_NS)
@@ -31,7 +30,7 @@ struct fixture {
   uint64_t chance; /* what `random` returns; half of the range = no jitter */
 
   struct weir_breaker_options options;
-  struct weir__breaker breaker; /* of fixture_breaker */
+  weir_breaker breaker; /* of fixture_breaker */
 };
 
 #define CHANCE_LOWEST UINT64_C(0)
@@ -47,12 +46,12 @@ void fixture_breaker(struct fixture *f);
 void fixture_breaker_end(struct fixture *f);
 
 /* A call that is let through; fails the test if it is not. */
-struct weir__breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns);
+struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns);
 
 /* A call that is turned away; fails the test if it is not. Returns the time to the next probe. */
 int64_t fixture_refused(struct fixture *f, int64_t now_ns);
 
-void fixture_settle(struct fixture *f, struct weir__breaker_ticket *ticket,
+void fixture_settle(struct fixture *f, struct weir_breaker_ticket *ticket,
                     enum weir_breaker_verdict verdict, int64_t now_ns);
 
 /* `n` whole calls. */
@@ -64,4 +63,4 @@ struct weir_breaker_snapshot fixture_snapshot(const struct fixture *f, int64_t n
 /* Opens a CLOSED breaker at `now_ns`, with as many failures as it takes. */
 void fixture_trip(struct fixture *f, int64_t now_ns);
 
-#endif /* WEIR_TEST_UNIT_BREAKER_BREAKER_FIXTURE_H */
+#endif /* WEIR_TEST_UNIT_DECIDE_BREAKER_FIXTURE_H */

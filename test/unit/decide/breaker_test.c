@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "test/unit/breaker/breaker_fixture.h"
+#include "test/unit/decide/breaker_fixture.h"
 
 #define GOOD WEIR_BREAKER_VERDICT_SUCCESS
 #define BAD WEIR_BREAKER_VERDICT_FAILURE
@@ -79,8 +79,8 @@ static void half_open_admits_exactly_the_probe_count(void **state) {
   for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
     struct fixture *f = tripped(state, counts[i]);
     for (uint32_t j = 0; j < counts[i]; j++) {
-      struct weir__breaker_ticket ticket = fixture_admit(f, HALF_OPEN_AT);
-      assert_int_not_equal(ticket.place, WEIR__BREAKER_NO_PLACE);
+      struct weir_breaker_ticket ticket = fixture_admit(f, HALF_OPEN_AT);
+      assert_int_not_equal(ticket.place, WEIR_BREAKER_NO_PLACE);
     }
     for (int j = 0; j < 100; j++) {
       (void)fixture_refused(f, HALF_OPEN_AT);
@@ -96,7 +96,7 @@ static void half_open_admits_exactly_the_probe_count(void **state) {
 
 static void closes_only_when_all_probes_have_succeeded(void **state) {
   struct fixture *f = tripped(state, 3);
-  struct weir__breaker_ticket probes[3];
+  struct weir_breaker_ticket probes[3];
   for (int i = 0; i < 3; i++) {
     probes[i] = fixture_admit(f, HALF_OPEN_AT);
   }
@@ -127,7 +127,7 @@ static void closes_with_probes_that_come_one_after_the_other(void **state) {
 static void one_failed_probe_opens_for_a_full_open_time(void **state) {
   for (int n_good_first = 0; n_good_first < 3; n_good_first++) {
     struct fixture *f = tripped(state, 3);
-    struct weir__breaker_ticket probes[3];
+    struct weir_breaker_ticket probes[3];
     for (int i = 0; i < 3; i++) {
       probes[i] = fixture_admit(f, HALF_OPEN_AT);
     }
@@ -154,7 +154,7 @@ static void one_failed_probe_opens_for_a_full_open_time(void **state) {
 static void ignored_probe_gives_its_place_back(void **state) {
   struct fixture *f = tripped(state, 1);
   for (int i = 0; i < 100; i++) {
-    struct weir__breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
+    struct weir_breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
     (void)fixture_refused(f, HALF_OPEN_AT);
     fixture_settle(f, &probe, NEUTRAL, HALF_OPEN_AT);
     assert_int_equal(state_at(f, HALF_OPEN_AT), WEIR_BREAKER_HALF_OPEN);
@@ -166,10 +166,10 @@ static void ignored_probe_gives_its_place_back(void **state) {
 
 static void probe_that_is_never_settled_gives_its_place_back(void **state) {
   struct fixture *f = tripped(state, 1);
-  struct weir__breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
-  weir__breaker_release(&f->breaker, &probe);
-  struct weir__breaker_ticket next = fixture_admit(f, HALF_OPEN_AT);
-  weir__breaker_release(&f->breaker, &probe); /* a spent ticket is worth nothing */
+  struct weir_breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
+  weir_breaker_release(&f->breaker, &probe);
+  struct weir_breaker_ticket next = fixture_admit(f, HALF_OPEN_AT);
+  weir_breaker_release(&f->breaker, &probe); /* a spent ticket is worth nothing */
   (void)fixture_refused(f, HALF_OPEN_AT);
   fixture_settle(f, &next, GOOD, HALF_OPEN_AT);
   assert_int_equal(state_at(f, HALF_OPEN_AT), WEIR_BREAKER_CLOSED);
@@ -179,10 +179,10 @@ static void probe_that_is_never_settled_gives_its_place_back(void **state) {
 static void place_can_be_claimed_when_the_lease_is_over(void **state) {
   struct fixture *f = tripped(state, 1);
   f->breaker.options.probe_lease_ns = SECONDS(5);
-  struct weir__breaker_ticket lost = fixture_admit(f, HALF_OPEN_AT);
+  struct weir_breaker_ticket lost = fixture_admit(f, HALF_OPEN_AT);
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT), SECONDS(5));
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT + SECONDS(5) - 1), 1);
-  struct weir__breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(5));
+  struct weir_breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(5));
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT + SECONDS(5)), SECONDS(5));
   assert_int_equal(fixture_snapshot(f, T0).n_probes, 2);
 
@@ -197,8 +197,8 @@ static void late_result_of_a_lost_place_is_dropped(void **state) {
   static const enum weir_breaker_verdict verdicts[] = {GOOD, BAD, NEUTRAL};
   for (size_t i = 0; i < 3; i++) {
     struct fixture *f = tripped(state, 1);
-    struct weir__breaker_ticket lost = fixture_admit(f, HALF_OPEN_AT);
-    struct weir__breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(30));
+    struct weir_breaker_ticket lost = fixture_admit(f, HALF_OPEN_AT);
+    struct weir_breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(30));
     fixture_settle(f, &lost, verdicts[i], HALF_OPEN_AT + SECONDS(31));
     assert_int_equal(state_at(f, HALF_OPEN_AT + SECONDS(31)), WEIR_BREAKER_HALF_OPEN);
     (void)fixture_refused(f, HALF_OPEN_AT + SECONDS(31)); /* the place is not returned twice */
@@ -210,7 +210,7 @@ static void late_result_of_a_lost_place_is_dropped(void **state) {
 
 static void late_result_counts_while_nobody_has_taken_the_place(void **state) {
   struct fixture *f = tripped(state, 1);
-  struct weir__breaker_ticket slow = fixture_admit(f, HALF_OPEN_AT);
+  struct weir_breaker_ticket slow = fixture_admit(f, HALF_OPEN_AT);
   fixture_settle(f, &slow, BAD, HALF_OPEN_AT + SECONDS(60));
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT + SECONDS(60)), SECONDS(30));
   slow = fixture_admit(f, HALF_OPEN_AT + SECONDS(90));
@@ -240,11 +240,11 @@ static void probe_of_an_earlier_half_open_period_moves_nothing(void **state) {
   static const enum weir_breaker_verdict verdicts[] = {GOOD, BAD, NEUTRAL};
   for (size_t i = 0; i < 3; i++) {
     struct fixture *f = tripped(state, 2);
-    struct weir__breaker_ticket stale = fixture_admit(f, HALF_OPEN_AT);
+    struct weir_breaker_ticket stale = fixture_admit(f, HALF_OPEN_AT);
     fixture_calls(f, 1, BAD, HALF_OPEN_AT);
     int64_t again_at_ns = HALF_OPEN_AT + SECONDS(30);
-    struct weir__breaker_ticket first = fixture_admit(f, again_at_ns);
-    struct weir__breaker_ticket second = fixture_admit(f, again_at_ns);
+    struct weir_breaker_ticket first = fixture_admit(f, again_at_ns);
+    struct weir_breaker_ticket second = fixture_admit(f, again_at_ns);
 
     fixture_settle(f, &stale, verdicts[i], again_at_ns);
 
@@ -261,7 +261,7 @@ static void probe_of_an_earlier_half_open_period_moves_nothing(void **state) {
 static void call_admitted_before_the_trip_moves_nothing_after_it(void **state) {
   struct fixture *f = *state;
   fixture_breaker(f);
-  struct weir__breaker_ticket calls[4];
+  struct weir_breaker_ticket calls[4];
   for (int i = 0; i < 4; i++) {
     calls[i] = fixture_admit(f, T0);
   }
@@ -284,17 +284,17 @@ static void ticket_says_whether_the_breaker_is_still_closed(void **state) {
   struct fixture *f = *state;
   f->options.probes = 1;
   fixture_breaker(f);
-  struct weir__breaker_ticket call = fixture_admit(f, T0);
-  assert_true(weir__breaker_still_closed(&f->breaker, &call));
+  struct weir_breaker_ticket call = fixture_admit(f, T0);
+  assert_true(weir_breaker_still_admits(&f->breaker, &call));
   fixture_trip(f, T0);
-  assert_false(weir__breaker_still_closed(&f->breaker, &call));
-  struct weir__breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
-  assert_false(weir__breaker_still_closed(&f->breaker, &call));
-  assert_false(weir__breaker_still_closed(&f->breaker, &probe));
+  assert_false(weir_breaker_still_admits(&f->breaker, &call));
+  struct weir_breaker_ticket probe = fixture_admit(f, HALF_OPEN_AT);
+  assert_false(weir_breaker_still_admits(&f->breaker, &call));
+  assert_false(weir_breaker_still_admits(&f->breaker, &probe));
   fixture_settle(f, &probe, GOOD, HALF_OPEN_AT);
-  assert_false(weir__breaker_still_closed(&f->breaker, &call)); /* closed, but another time */
-  struct weir__breaker_ticket later = fixture_admit(f, HALF_OPEN_AT);
-  assert_true(weir__breaker_still_closed(&f->breaker, &later));
+  assert_false(weir_breaker_still_admits(&f->breaker, &call)); /* closed, but another time */
+  struct weir_breaker_ticket later = fixture_admit(f, HALF_OPEN_AT);
+  assert_true(weir_breaker_still_admits(&f->breaker, &later));
   fixture_breaker_end(f);
 }
 
@@ -422,7 +422,7 @@ static void open_time_without_end_is_survived(void **state) {
 static void large_jump_of_the_clock_makes_one_transition(void **state) {
   struct fixture *f = tripped(state, 1);
   int64_t later_ns = T0 + SECONDS(6) * 3600;
-  struct weir__breaker_ticket probe = fixture_admit(f, later_ns);
+  struct weir_breaker_ticket probe = fixture_admit(f, later_ns);
   struct weir_breaker_snapshot snapshot = fixture_snapshot(f, later_ns);
   assert_int_equal(snapshot.state, WEIR_BREAKER_HALF_OPEN);
   assert_int_equal(snapshot.generation, 2);
@@ -459,9 +459,9 @@ static void window_reaches_across_the_clocks_zero(void **state) {
 static void first_message_of_a_stream_is_its_success(void **state) {
   struct fixture *f = *state;
   fixture_breaker(f);
-  struct weir__breaker_ticket stream = fixture_admit(f, T0);
-  weir__breaker_progress(&f->breaker, &stream, T0);
-  weir__breaker_progress(&f->breaker, &stream, T0);
+  struct weir_breaker_ticket stream = fixture_admit(f, T0);
+  weir_breaker_progress(&f->breaker, &stream, T0, NULL);
+  weir_breaker_progress(&f->breaker, &stream, T0, NULL);
   assert_int_equal(fixture_snapshot(f, T0).n_requests, 1);
   fixture_settle(f, &stream, GOOD, T0 + SECONDS(1));
   assert_int_equal(fixture_snapshot(f, T0 + SECONDS(1)).n_requests, 1);
@@ -472,8 +472,8 @@ static void first_message_of_a_stream_is_its_success(void **state) {
 static void stream_that_fails_after_its_first_message_fails_too(void **state) {
   struct fixture *f = *state;
   fixture_breaker(f);
-  struct weir__breaker_ticket stream = fixture_admit(f, T0);
-  weir__breaker_progress(&f->breaker, &stream, T0);
+  struct weir_breaker_ticket stream = fixture_admit(f, T0);
+  weir_breaker_progress(&f->breaker, &stream, T0, NULL);
   fixture_settle(f, &stream, BAD, T0 + SECONDS(1));
   assert_int_equal(fixture_snapshot(f, T0 + SECONDS(1)).n_requests, 2);
   assert_int_equal(fixture_snapshot(f, T0 + SECONDS(1)).n_failures, 1);
@@ -482,10 +482,10 @@ static void stream_that_fails_after_its_first_message_fails_too(void **state) {
 
 static void streaming_probes_close_with_their_first_messages(void **state) {
   struct fixture *f = tripped(state, 2);
-  struct weir__breaker_ticket streams[2];
+  struct weir_breaker_ticket streams[2];
   for (int i = 0; i < 2; i++) {
     streams[i] = fixture_admit(f, HALF_OPEN_AT);
-    weir__breaker_progress(&f->breaker, &streams[i], HALF_OPEN_AT);
+    weir_breaker_progress(&f->breaker, &streams[i], HALF_OPEN_AT, NULL);
   }
   assert_int_equal(state_at(f, HALF_OPEN_AT), WEIR_BREAKER_CLOSED);
   /* The period they were probes of is over. */
@@ -497,8 +497,8 @@ static void streaming_probes_close_with_their_first_messages(void **state) {
 
 static void streaming_probe_that_fails_in_its_period_opens(void **state) {
   struct fixture *f = tripped(state, 2);
-  struct weir__breaker_ticket stream = fixture_admit(f, HALF_OPEN_AT);
-  weir__breaker_progress(&f->breaker, &stream, HALF_OPEN_AT);
+  struct weir_breaker_ticket stream = fixture_admit(f, HALF_OPEN_AT);
+  weir_breaker_progress(&f->breaker, &stream, HALF_OPEN_AT, NULL);
   assert_int_equal(state_at(f, HALF_OPEN_AT), WEIR_BREAKER_HALF_OPEN);
   fixture_settle(f, &stream, BAD, HALF_OPEN_AT + SECONDS(100));
   assert_int_equal(state_at(f, HALF_OPEN_AT + SECONDS(100)), WEIR_BREAKER_OPEN);
@@ -507,9 +507,9 @@ static void streaming_probe_that_fails_in_its_period_opens(void **state) {
 
 static void long_stream_keeps_no_place_from_the_next_probe(void **state) {
   struct fixture *f = tripped(state, 1);
-  struct weir__breaker_ticket silent = fixture_admit(f, HALF_OPEN_AT);
-  struct weir__breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(30));
-  weir__breaker_progress(&f->breaker, &silent, HALF_OPEN_AT + SECONDS(31)); /* too late */
+  struct weir_breaker_ticket silent = fixture_admit(f, HALF_OPEN_AT);
+  struct weir_breaker_ticket next = fixture_admit(f, HALF_OPEN_AT + SECONDS(30));
+  weir_breaker_progress(&f->breaker, &silent, HALF_OPEN_AT + SECONDS(31), NULL); /* too late */
   assert_int_equal(state_at(f, HALF_OPEN_AT + SECONDS(31)), WEIR_BREAKER_HALF_OPEN);
   fixture_settle(f, &silent, BAD, HALF_OPEN_AT + SECONDS(32));
   assert_int_equal(state_at(f, HALF_OPEN_AT + SECONDS(32)), WEIR_BREAKER_HALF_OPEN);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "interceptors/retry/throttle.h"
+#include <weir/throttle.h>
 
 #define N_THREADS 8
 #define N_ROUNDS 10000
@@ -21,7 +21,7 @@
 struct worker {
   pthread_t thread;
   pthread_barrier_t *start;
-  struct weir__throttle *throttle;
+  weir_throttle *throttle;
   uint32_t n_failures;
   uint32_t n_successes;
 };
@@ -30,10 +30,10 @@ static void *record_all(void *context) {
   struct worker *worker = context;
   (void)pthread_barrier_wait(worker->start);
   for (uint32_t i = 0; i < worker->n_failures; i++) {
-    (void)weir__throttle_record_failure(worker->throttle);
+    (void)weir_throttle_record_failure(worker->throttle);
   }
   for (uint32_t i = 0; i < worker->n_successes; i++) {
-    weir__throttle_record_success(worker->throttle);
+    weir_throttle_record_success(worker->throttle);
   }
   return NULL;
 }
@@ -43,13 +43,12 @@ static void *come_and_go(void *context) {
   struct worker *worker = context;
   (void)pthread_barrier_wait(worker->start);
   for (uint32_t i = 0; i < N_ROUNDS / 10; i++) {
-    struct weir__throttle *throttle = NULL;
-    if (weir__throttle_acquire("dns:///busy", 1 + i % MAX_TOKENS, 1 + i % 7, &throttle) ==
-        WEIR_OK) {
-      (void)weir__throttle_record_failure(throttle);
-      weir__throttle_record_success(throttle);
+    weir_throttle *throttle = NULL;
+    if (weir_throttle_acquire("dns:///busy", 1 + i % MAX_TOKENS, 1 + i % 7, &throttle) == WEIR_OK) {
+      (void)weir_throttle_record_failure(throttle);
+      weir_throttle_record_success(throttle);
     }
-    weir__throttle_release(throttle);
+    weir_throttle_release(throttle);
   }
   return NULL;
 }
@@ -67,9 +66,9 @@ static void run(struct worker workers[N_THREADS], void *(*body)(void *)) {
   assert_int_equal(pthread_barrier_destroy(&start), 0);
 }
 
-static struct weir__throttle *acquire(uint32_t max_tokens, uint32_t token_ratio_milli) {
-  struct weir__throttle *throttle = NULL;
-  assert_int_equal(weir__throttle_acquire("busy", max_tokens, token_ratio_milli, &throttle),
+static weir_throttle *acquire(uint32_t max_tokens, uint32_t token_ratio_milli) {
+  weir_throttle *throttle = NULL;
+  assert_int_equal(weir_throttle_acquire("busy", max_tokens, token_ratio_milli, &throttle),
                    WEIR_OK);
   return throttle;
 }
@@ -79,37 +78,37 @@ static struct weir__throttle *acquire(uint32_t max_tokens, uint32_t token_ratio_
 static void no_token_is_lost_or_made(void **state) {
   (void)state;
   struct worker workers[N_THREADS];
-  struct weir__throttle *throttle = acquire(MAX_TOKENS, 1);
+  weir_throttle *throttle = acquire(MAX_TOKENS, 1);
   memset(workers, 0, sizeof workers);
   for (size_t i = 0; i < N_THREADS; i++) {
     workers[i].throttle = throttle;
     workers[i].n_failures = 100;
   }
   run(workers, record_all);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 200000);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 200000);
 
   for (size_t i = 0; i < N_THREADS; i++) {
     workers[i].n_failures = 0;
     workers[i].n_successes = N_ROUNDS;
   }
   run(workers, record_all);
-  assert_int_equal(weir__throttle_tokens_milli(throttle), 200000 + N_THREADS * N_ROUNDS);
-  weir__throttle_release(throttle);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 200000 + N_THREADS * N_ROUNDS);
+  weir_throttle_release(throttle);
 }
 
 static void the_bucket_stays_whole_while_channels_come_and_go(void **state) {
   (void)state;
   struct worker workers[N_THREADS];
-  struct weir__throttle *throttle = acquire(10, 100);
+  weir_throttle *throttle = acquire(10, 100);
   memset(workers, 0, sizeof workers);
 
   run(workers, come_and_go);
 
-  struct weir__throttle *same = acquire(10, 100);
+  weir_throttle *same = acquire(10, 100);
   assert_ptr_equal(same, throttle);
-  assert_true(weir__throttle_tokens_milli(throttle) <= 10000);
-  weir__throttle_release(same);
-  weir__throttle_release(throttle);
+  assert_true(weir_throttle_tokens_milli(throttle) <= 10000);
+  weir_throttle_release(same);
+  weir_throttle_release(throttle);
 }
 
 static void the_last_of_many_channels_takes_the_bucket_with_it(void **state) {
@@ -119,9 +118,9 @@ static void the_last_of_many_channels_takes_the_bucket_with_it(void **state) {
 
   run(workers, come_and_go);
 
-  struct weir__throttle *anew = acquire(10, 100);
-  assert_int_equal(weir__throttle_tokens_milli(anew), 10000);
-  weir__throttle_release(anew);
+  weir_throttle *anew = acquire(10, 100);
+  assert_int_equal(weir_throttle_tokens_milli(anew), 10000);
+  weir_throttle_release(anew);
 }
 
 int main(void) {

@@ -1,0 +1,260 @@
+/* weir/breaker.h – the decisions of one circuit breaker, without a call, a clock or a lock.
+ *
+ *   CLOSED ── a rule trips ──▶ OPEN ── its time is over ──▶ HALF_OPEN ── all probes succeed ──▶ CLOSED
+ *                              ▲                             │
+ *                              └────── one probe fails ──────┘
+ *
+ * A channel has breakers of its own (weir/channel.h); this is for programs that guard something
+ * else. Ask before each call (admit), and say how it ended (settle, or release). The time comes from
+ * the caller: nanoseconds of one monotonic clock. Nothing is called back: what a call has changed
+ * stands in its view. doc/breaker.md tells the rules, their numbers, and where those are from.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BREAKER_H
+#define WEIR_BREAKER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <weir/admission.h>
+#include <weir/allocator.h>
+#include <weir/clock.h>
+#include <weir/error.h>
+#include <weir/export.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct weir_breaker weir_breaker;
+
+enum weir_breaker_scope {
+  WEIR_BREAKER_SCOPE_CHANNEL = 0,
+  WEIR_BREAKER_SCOPE_SERVICE,
+  WEIR_BREAKER_SCOPE_METHOD
+};
+
+enum weir_breaker_mode {
+  WEIR_BREAKER_MODE_ENFORCE = 0,
+  WEIR_BREAKER_MODE_SHADOW /* decides and counts as ever, and lets every call through */
+};
+
+/* When a circuit breaker opens, and how it closes again. Start from WEIR_BREAKER_OPTIONS_INIT. */
+struct weir_breaker_options {
+  size_t size;
+  bool enabled;
+  bool ignore_resets; /* a lost connection in flight is no failure */
+  enum weir_breaker_scope scope;
+  uint32_t max_breakers; /* of one channel; calls beyond share one */
+  int64_t window_ns;
+  uint32_t window_buckets;
+  uint32_t min_requests; /* samples in the window before it can trip */
+  double failure_ratio;  /* (0, 1]; reached = trips */
+  int64_t open_for_ns;   /* before jitter */
+  double open_jitter;    /* [0, 1): open_for_ns times 1 +- this */
+  double open_backoff;   /* >= 1: each reopening from HALF_OPEN multiplies the open time by this */
+  int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
+  uint32_t probes;         /* calls let through while HALF_OPEN */
+  int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
+  /* a DEADLINE_EXCEEDED counts only if the call had at least this long */
+  int64_t deadline_floor_ns;
+  enum weir_breaker_mode mode;
+  /* this many failures with no success in between trip too, however far apart; 0 = no such rule */
+  uint32_t consecutive_failures;
+  int64_t ramp_for_ns; /* after closing, the admitted share grows for so long; 0 = no ramp */
+};
+
+#define WEIR_BREAKER_OPTIONS_INIT                                                                \
+  {                                                                                              \
+    .size = sizeof(struct weir_breaker_options), .enabled = true, .ignore_resets = false,        \
+    .scope = WEIR_BREAKER_SCOPE_CHANNEL, .max_breakers = 1024, .window_ns = 60 * WEIR_SECOND_NS, \
+    .window_buckets = 10, .min_requests = 5, .failure_ratio = 0.6,                               \
+    .open_for_ns = 30 * WEIR_SECOND_NS, .open_jitter = 0.1, .open_backoff = 1.0,                 \
+    .max_open_for_ns = 300 * WEIR_SECOND_NS, .probes = 3, .probe_lease_ns = 30 * WEIR_SECOND_NS, \
+    .deadline_floor_ns = 0, .mode = WEIR_BREAKER_MODE_ENFORCE, .consecutive_failures = 0,        \
+    .ramp_for_ns = 0                                                                             \
+  }
+
+enum weir_breaker_state { WEIR_BREAKER_CLOSED = 0, WEIR_BREAKER_OPEN, WEIR_BREAKER_HALF_OPEN };
+
+/* Names a breaker's state, e.g. "HALF_OPEN".
+ *
+ * Ownership: the result is static.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API const char *weir_breaker_state_name(enum weir_breaker_state state);
+
+/* What somebody has set by hand. */
+enum weir_breaker_override {
+  WEIR_BREAKER_OVERRIDE_NONE = 0, /* the breaker decides */
+  WEIR_BREAKER_OVERRIDE_OPEN,     /* every call is refused until it is taken back */
+  WEIR_BREAKER_OVERRIDE_DISABLED  /* every call is let through, and none is counted */
+};
+
+/* Why a call was turned away. */
+enum weir_breaker_refusal {
+  WEIR_BREAKER_REFUSAL_NONE = 0,
+  WEIR_BREAKER_REFUSAL_OPEN,
+  WEIR_BREAKER_REFUSAL_PROBES_TAKEN, /* HALF_OPEN, and others are finding out */
+  WEIR_BREAKER_REFUSAL_RAMP,         /* CLOSED lately: not every call is let through yet */
+  WEIR_BREAKER_REFUSAL_FORCED_OPEN   /* WEIR_BREAKER_OVERRIDE_OPEN */
+};
+
+/* Names a refusal, e.g. "PROBES_TAKEN".
+ *
+ * Ownership: the result is static.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API const char *weir_breaker_refusal_name(enum weir_breaker_refusal refusal);
+
+/* What a breaker makes of a call's end. */
+enum weir_breaker_verdict {
+  WEIR_BREAKER_VERDICT_IGNORED = 0, /* no sample at all */
+  WEIR_BREAKER_VERDICT_SUCCESS,     /* the transport worked, whatever the answer said */
+  WEIR_BREAKER_VERDICT_FAILURE      /* UNAVAILABLE, DEADLINE_EXCEEDED or ABORTED */
+};
+
+#define WEIR_BREAKER_NO_PLACE UINT32_MAX
+
+enum weir_breaker_ticket_stage {
+  WEIR_BREAKER_TICKET_SPENT = 0, /* nothing more will be said, or nothing was taken */
+  WEIR_BREAKER_TICKET_PENDING,   /* admitted, no result yet */
+  WEIR_BREAKER_TICKET_SUCCEEDED  /* a stream had its first message; only a failure can follow */
+};
+
+/* What an admitted call took, in the caller's memory. Zeroed = nothing. Programs only keep it. */
+struct weir_breaker_ticket {
+  uint64_t generation;
+  uint32_t place; /* a probe's; WEIR_BREAKER_NO_PLACE = admitted while CLOSED */
+  uint32_t claim;
+  enum weir_breaker_ticket_stage stage;
+};
+
+/* How a breaker looked to one call. */
+struct weir_breaker_view {
+  enum weir_breaker_state state;
+  /* with WEIR_BREAKER_MODE_SHADOW also of a call that was let through all the same */
+  enum weir_breaker_refusal refusal;
+  uint64_t generation; /* grows with each change of state, and when an override is set */
+  /* until a call may get through: never negative, 0 while CLOSED, WEIR_NO_LIMIT_NS under
+   * WEIR_BREAKER_OVERRIDE_OPEN */
+  int64_t next_probe_in_ns;
+  /* this very call made a change of state; of all calls exactly one sees each */
+  bool changed;
+  enum weir_breaker_state changed_from;
+};
+
+/* What a circuit breaker looks like from outside. Set `size` first. */
+struct weir_breaker_snapshot {
+  size_t size;
+  enum weir_breaker_state state;
+  uint64_t generation;      /* grows with each change of state */
+  uint64_t n_trips;         /* changes to OPEN */
+  uint64_t n_refused;       /* calls that were turned away */
+  uint64_t n_probes;        /* calls let through while HALF_OPEN */
+  uint64_t n_requests;      /* samples in the window */
+  uint64_t n_failures;      /* of them */
+  int64_t next_probe_in_ns; /* 0 unless OPEN */
+  uint64_t n_shadowed;      /* calls let through only because of WEIR_BREAKER_MODE_SHADOW */
+  enum weir_breaker_override override;
+  uint32_t admitted_share_milli; /* thousandths of the calls: 1000 but in a ramp, or not CLOSED */
+};
+
+/* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
+ *
+ * Ownership: `options` is copied, NULL = the defaults; `allocator`, NULL = malloc, is borrowed until
+ *            the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free; NULL on
+ *            failure.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range; WEIR_ERROR_UNSUPPORTED `options`
+ *            are a newer program's; WEIR_ERROR_NO_MEMORY. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_breaker_new(const struct weir_breaker_options *options, const struct weir_allocator *allocator,
+                 weir_breaker **breaker_out);
+
+/* Ends a breaker. No thread may be using it; tickets need not be spent.
+ *
+ * Ownership: `breaker` is taken over; NULL is allowed.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API void weir_breaker_free(weir_breaker *breaker);
+
+/* Lets a call through, or not. Takes no lock and allocates nothing.
+ *
+ * Ownership: both outputs are the caller's, and always written; a refusal's ticket is spent.
+ *            `random` is asked in a ramp only.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
+                                                const struct weir_random *random,
+                                                struct weir_breaker_ticket *ticket_out,
+                                                struct weir_breaker_view *view_out);
+
+/* Says that a stream's first message is here: its success counts now, and a probe's place is no
+ * longer the call's.
+ *
+ * Ownership: `view_out` is the caller's, and written; NULL is allowed.
+ * Threads:   any thread; one ticket on one at a time.
+ * Errors:    none; a ticket that is not pending is left alone. */
+WEIR_API void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
+                                    int64_t now_ns, struct weir_breaker_view *view_out);
+
+/* Says how the call ended, and spends its ticket. A result of an earlier generation changes nothing.
+ *
+ * Ownership: `view_out` is the caller's, and written; NULL is allowed. `random` is asked for the
+ *            jitter when this opens the breaker.
+ * Threads:   any thread; one ticket on one at a time.
+ * Errors:    none; a spent ticket is left alone. */
+WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
+                                  enum weir_breaker_verdict verdict, int64_t now_ns,
+                                  const struct weir_random *random,
+                                  struct weir_breaker_view *view_out);
+
+/* Gives back the place of a probe that was never settled, and spends the ticket.
+ *
+ * Ownership: `ticket` stays the caller's.
+ * Threads:   any thread; one ticket on one at a time.
+ * Errors:    none; a spent ticket is left alone. */
+WEIR_API void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *ticket);
+
+/* Whether a call that was let through may make a further attempt: the breaker is CLOSED and has
+ * been since, or it only watches (WEIR_BREAKER_MODE_SHADOW, WEIR_BREAKER_OVERRIDE_DISABLED).
+ *
+ * Ownership: nothing changes hands.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API bool weir_breaker_still_admits(const weir_breaker *breaker,
+                                        const struct weir_breaker_ticket *ticket);
+
+/* Sets an override, or takes it back: the breaker is then CLOSED, with an empty window. Each starts
+ * a generation, so what was let through before no longer counts.
+ *
+ * Ownership: `view_out` is the caller's, and written; NULL is allowed.
+ * Threads:   any thread.
+ * Errors:    none; the override that is set already changes nothing. */
+WEIR_API void weir_breaker_set_override(weir_breaker *breaker, enum weir_breaker_override override,
+                                        struct weir_breaker_view *view_out);
+
+/* Looks, and changes nothing.
+ *
+ * Ownership: nothing changes hands.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API struct weir_breaker_view weir_breaker_look(const weir_breaker *breaker, int64_t now_ns);
+
+/* Reads what there is to read. While calls are under way the numbers are each right, but not of one
+ * instant.
+ *
+ * Ownership: `snapshot_out` is the caller's; its `size` is set before.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `size` is too small. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_breaker_snapshot(const weir_breaker *breaker, int64_t now_ns,
+                      struct weir_breaker_snapshot *snapshot_out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_BREAKER_H */
