@@ -35,6 +35,7 @@ struct weir_completion_queue {
   atomic_size_t n_refs;
   const struct weir_allocator *allocator;
   _Atomic int64_t next_due_at_ns; /* of the timers; WEIR_NO_DEADLINE = none */
+  _Atomic uint32_t n_ready_taken; /* since the core was heard although something was ready */
 
   /* The watch: how many sleepers wake by next_due_at_ns, and above WEIR__QUEUE_EPOCH the count of
    * times it has come nearer. A thread that leaves while nobody keeps the watch wakes another

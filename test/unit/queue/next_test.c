@@ -98,6 +98,20 @@ static void what_ended_first_comes_first(void **state) {
   }
 }
 
+/* An application that starts a call for each that is refused finds the queue never empty; what the
+ * core has must come all the same. */
+static void the_core_is_heard_while_there_is_always_something_ready(void **state) {
+  struct queue_fixture *f = *state;
+  batch_post(batch_begin(f, &tags[0]));
+  grpc_event event = {.type = GRPC_OP_COMPLETE, .tag = &tags[1]};
+  for (size_t i = 0; i < 1000 && event.tag == &tags[1]; i++) {
+    batch_end(batch_begin(f, &tags[1]));
+    event = next(f, never());
+  }
+  assert_came(event, &tags[0], 1);
+  assert_came(next(f, at_once()), &tags[1], 1);
+}
+
 static void foreign_tags_pass_untouched_wherever_they_point(void **state) {
   struct queue_fixture *f = *state;
   struct batch *batch = batch_begin(f, &tags[0]);
@@ -719,6 +733,7 @@ int main(void) {
       CLAIM(batches_come_as_the_core_and_the_queue_end_them),
       CLAIM(a_batch_that_goes_on_comes_when_it_has_ended),
       CLAIM(what_ended_first_comes_first),
+      CLAIM(the_core_is_heard_while_there_is_always_something_ready),
       CLAIM(foreign_tags_pass_untouched_wherever_they_point),
       CLAIM(a_batch_that_was_abandoned_never_comes),
       CLAIM(a_batch_that_begins_after_the_shutdown_is_refused),
