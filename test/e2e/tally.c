@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test/e2e/tally.h"
+
+#include <stdbool.h>
+
+static bool is_refused(const struct weir_call_report *report) {
+  return report->reason == WEIR_REASON_BREAKER_OPEN && report->n_attempts == 0;
+}
+
+static bool is_refused_well(const struct weir_call_report *report) {
+  return report->code == GRPC_STATUS_UNAVAILABLE && report->raw_code == GRPC_STATUS_UNAVAILABLE &&
+         report->origin == WEIR_ORIGIN_LOCAL_BREAKER &&
+         report->breaker_state != WEIR_BREAKER_CLOSED && report->next_probe_in_ns > 0 &&
+         report->do_not_retry && !report->caller_may_retry;
+}
+
+/* A server that is stopped tells its calls so. */
+static bool is_cut_off(const struct weir_call_report *report) {
+  return report->n_attempts > 0 && report->origin == WEIR_ORIGIN_PEER &&
+         report->raw_code == GRPC_STATUS_CANCELLED;
+}
+
+static bool has_failed_well(const struct weir_call_report *report) {
+  return report->n_attempts > 0 && report->reason != WEIR_REASON_NONE &&
+         (report->raw_code == GRPC_STATUS_UNAVAILABLE ||
+          report->raw_code == GRPC_STATUS_DEADLINE_EXCEEDED);
+}
+
+void tally_add(struct tally *tally, const struct weir_call_report *report) {
+  tally->n_calls++;
+  tally->n_attempts += report->n_attempts;
+  tally->n_admitted += report->n_attempts > 0;
+  if (report->code == GRPC_STATUS_OK) {
+    tally->n_ok++;
+  } else if (is_cut_off(report)) {
+    tally->n_cut_off++;
+  } else if (is_refused(report)) {
+    tally->n_refused++;
+    tally->n_odd += !is_refused_well(report);
+  } else {
+    tally->n_odd += !has_failed_well(report);
+  }
+}

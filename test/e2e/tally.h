@@ -1,0 +1,27 @@
+/* tally – how the calls of a test have ended, by their reports.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_TEST_E2E_TALLY_H
+#define WEIR_TEST_E2E_TALLY_H
+
+#include <stdint.h>
+
+#include <weir/weir.h>
+
+/* Zeroed = none yet. */
+struct tally {
+  uint64_t n_calls;
+  uint64_t n_ok;
+  uint64_t n_admitted; /* that made an attempt */
+  uint64_t n_attempts;
+  uint64_t n_cut_off; /* by a server that was stopped while it served them */
+  uint64_t n_refused; /* by the breaker, before an attempt */
+  uint64_t
+      n_odd; /* ended as no call should: neither well, nor refused, nor by the server's fault */
+};
+
+/* Of a refused call it is asked that it says everything: the reason, the origin, when to come back,
+ * and that no layer further out should try again. */
+void tally_add(struct tally *tally, const struct weir_call_report *report);
+
+#endif /* WEIR_TEST_E2E_TALLY_H */
