@@ -15,6 +15,7 @@
 #include <weir/clock.h>
 #include <weir/error.h>
 #include <weir/export.h>
+#include <weir/random.h>
 #include <weir/throttle.h>
 
 #endif /* WEIR_DECIDE_H */

@@ -5,18 +5,18 @@
 #ifndef WEIR_TEST_SUPPORT_SEEDED_RANDOM_H
 #define WEIR_TEST_SUPPORT_SEEDED_RANDOM_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include <weir/clock.h>
+#include <weir/random.h>
 
 /* Half of the range: a jitter of nothing. */
 #define SEEDED_RANDOM_MIDDLE (UINT64_C(1) << 63)
 
 struct seeded_random {
   struct weir_random base; /* what is handed to the code under test */
-  bool is_constant;
-  uint64_t state;
+  uint64_t constant;
+  struct weir_seeded_random sequence;
 };
 
 void seeded_random_init_constant(struct seeded_random *random, uint64_t value);
