@@ -32,6 +32,15 @@ static bool scope_is_known(enum weir_breaker_scope scope) {
   return false;
 }
 
+static bool mode_is_known(enum weir_breaker_mode mode) {
+  switch (mode) {
+  case WEIR_BREAKER_MODE_ENFORCE:
+  case WEIR_BREAKER_MODE_SHADOW:
+    return true;
+  }
+  return false;
+}
+
 /* The comparisons of floating-point fields are written so that NaN breaks them. */
 enum weir_error weir__breaker_options_check(const struct weir_breaker_options *options,
                                             struct weir_diagnostic *diagnostic) {
@@ -56,6 +65,8 @@ enum weir_error weir__breaker_options_check(const struct weir_breaker_options *o
       {options->probe_lease_ns <= 0, "probeLease",
        "must be above 0: without it every call would be a probe"},
       {options->deadline_floor_ns < 0, "deadlineFloor", "must not be negative"},
+      {!mode_is_known(options->mode), "mode", "must be ENFORCE or SHADOW"},
+      {options->ramp_for_ns < 0, "rampFor", "must not be negative"},
   };
   for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
     if (rules[i].broken) {

@@ -4,14 +4,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "src/base/allocator.h"
-
-/* A stripe for each processor, up to these: a channel's only breaker is used by all of them, many
- * breakers spread the calls themselves and should be small. */
-#define MAX_STRIPES_ALONE 64
-#define MAX_STRIPES_AMONG_MANY 8
 
 /* Chains lengthen beyond that many breakers; nobody sets such a bound to reach it. */
 #define MAX_CHAINS 65536
@@ -22,11 +16,11 @@
 
 /* Never changed or removed once it can be found. */
 struct weir__breaker_entry {
-  weir_breaker breaker;
   struct weir__breaker_entry *next;
   uint64_t hash;
   size_t key_size;
-  char key[];
+  const char *key;
+  weir_breaker breaker; /* with what belongs to it, and then the key */
 };
 
 struct key {
@@ -34,16 +28,6 @@ struct key {
   size_t size;
   uint64_t hash;
 };
-
-static uint32_t stripes_for(enum weir_breaker_scope scope) {
-  long limit = scope == WEIR_BREAKER_SCOPE_CHANNEL ? MAX_STRIPES_ALONE : MAX_STRIPES_AMONG_MANY;
-  long n_processors = sysconf(_SC_NPROCESSORS_ONLN); /* -1 = not known */
-  uint32_t n_stripes = 1;
-  while ((long)n_stripes < n_processors && (long)n_stripes < limit) {
-    n_stripes *= 2;
-  }
-  return n_stripes;
-}
 
 static uint64_t hash_mix(uint64_t hash, uint64_t word) {
   hash = (hash ^ word) * HASH_FACTOR;
@@ -68,7 +52,7 @@ static uint64_t hash_bytes(uint64_t seed, const char *bytes, size_t size) {
 static struct key key_of(const struct weir__breaker_registry *registry, const char *path,
                          size_t path_size) {
   size_t size = path_size;
-  if (registry->options.scope == WEIR_BREAKER_SCOPE_SERVICE) {
+  if (registry->rules.options.scope == WEIR_BREAKER_SCOPE_SERVICE) {
     while (size > 0 && path[size - 1] != '/') {
       size--;
     }
@@ -100,20 +84,19 @@ static void entry_publish(struct weir__breaker_registry *registry,
 static struct weir__breaker_entry *entry_new(const struct weir__breaker_registry *registry,
                                              const struct key *key) {
   struct weir__breaker_entry *entry = NULL;
-  if (key->size <= SIZE_MAX - sizeof *entry) {
-    entry = weir__zalloc(registry->allocator, sizeof *entry + key->size);
+  size_t n_bytes =
+      offsetof(struct weir__breaker_entry, breaker) + weir__breaker_bytes(&registry->rules);
+  if (key->size <= SIZE_MAX - n_bytes) {
+    entry = weir__zalloc(registry->allocator, n_bytes + key->size);
   }
   if (entry == NULL) {
     return NULL;
   }
-  if (weir__breaker_init(&entry->breaker, &registry->options, registry->n_stripes,
-                         registry->allocator) != WEIR_OK) {
-    weir__free(registry->allocator, entry);
-    return NULL;
-  }
+  weir__breaker_init(&entry->breaker, &registry->rules);
   entry->hash = key->hash;
   entry->key_size = key->size;
-  memcpy(entry->key, key->text, key->size);
+  memcpy((char *)entry + n_bytes, key->text, key->size);
+  entry->key = (char *)entry + n_bytes;
   return entry;
 }
 
@@ -121,7 +104,7 @@ static struct weir__breaker_entry *entry_new(const struct weir__breaker_registry
  * afterwards. A full registry stays so. */
 static bool is_full(const struct weir__breaker_registry *registry) {
   return atomic_load_explicit(&registry->n_breakers, memory_order_acquire) >=
-         registry->options.max_breakers;
+         registry->rules.options.max_breakers;
 }
 
 static struct weir__breaker_entry *insert_locked(struct weir__breaker_registry *registry,
@@ -141,7 +124,7 @@ static struct weir__breaker_entry *insert_locked(struct weir__breaker_registry *
 weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
                                            const char *path, size_t path_size) {
   if (registry->chains == NULL) {
-    return &registry->shared;
+    return registry->shared;
   }
   struct key key = key_of(registry, path, path_size);
   bool full = is_full(registry); /* before the search: the last breaker may just be coming */
@@ -153,7 +136,7 @@ weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *regist
   }
   if (entry == NULL) {
     atomic_fetch_add_explicit(&registry->n_overflowed, 1, memory_order_relaxed); /* a statistic */
-    return &registry->shared;
+    return registry->shared;
   }
   return &entry->breaker;
 }
@@ -161,7 +144,7 @@ weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *regist
 const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_registry *registry,
                                                 const char *path, size_t path_size) {
   if (registry->chains == NULL) {
-    return &registry->shared;
+    return registry->shared;
   }
   struct key key = key_of(registry, path, path_size);
   bool full = is_full(registry); /* as in weir__breaker_registry_enter */
@@ -169,7 +152,7 @@ const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_regis
   if (entry != NULL) {
     return &entry->breaker;
   }
-  return full ? &registry->shared : NULL;
+  return full ? registry->shared : NULL;
 }
 
 uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry *registry) {
@@ -182,7 +165,7 @@ uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *
 
 static bool chains_init(struct weir__breaker_registry *registry) {
   uint64_t n_chains = 1;
-  while (n_chains < registry->options.max_breakers && n_chains < MAX_CHAINS) {
+  while (n_chains < registry->rules.options.max_breakers && n_chains < MAX_CHAINS) {
     n_chains *= 2;
   }
   registry->chain_mask = n_chains - 1;
@@ -190,33 +173,43 @@ static bool chains_init(struct weir__breaker_registry *registry) {
   return registry->chains != NULL;
 }
 
+static weir_breaker *shared_new(const struct weir__breaker_registry *registry) {
+  weir_breaker *shared = weir__zalloc(registry->allocator, weir__breaker_bytes(&registry->rules));
+  if (shared == NULL) {
+    return NULL;
+  }
+  weir__breaker_init(shared, &registry->rules);
+  if (registry->rules.options.scope == WEIR_BREAKER_SCOPE_CHANNEL) {
+    (void)weir__breaker_spread(shared); /* without memory one stripe has to do */
+  }
+  return shared;
+}
+
 enum weir_error weir__breaker_registry_init(struct weir__breaker_registry *registry,
                                             const struct weir_breaker_options *options,
                                             const struct weir_allocator *allocator) {
   memset(registry, 0, sizeof *registry);
-  registry->options = *options;
+  weir__breaker_rules_init(&registry->rules, options, allocator);
   registry->allocator = allocator;
-  registry->n_stripes = stripes_for(options->scope);
   registry->seed = (uint64_t)(uintptr_t)registry; /* not the same in every process */
   if (options->scope != WEIR_BREAKER_SCOPE_CHANNEL && !chains_init(registry)) {
     return WEIR_ERROR_NO_MEMORY;
   }
-  enum weir_error error =
-      weir__breaker_init(&registry->shared, options, registry->n_stripes, allocator);
-  if (error != WEIR_OK) {
+  registry->shared = shared_new(registry);
+  if (registry->shared == NULL) {
     goto fail_chains;
   }
   if (pthread_mutex_init(&registry->insertion, NULL) != 0) {
-    error = WEIR_ERROR_NO_MEMORY;
     goto fail_shared;
   }
   return WEIR_OK;
 
 fail_shared:
-  weir__breaker_fini(&registry->shared);
+  weir__breaker_fini(registry->shared);
+  weir__free(allocator, registry->shared);
 fail_chains:
   weir__free(allocator, registry->chains);
-  return error;
+  return WEIR_ERROR_NO_MEMORY;
 }
 
 void weir__breaker_registry_fini(struct weir__breaker_registry *registry) {
@@ -232,6 +225,7 @@ void weir__breaker_registry_fini(struct weir__breaker_registry *registry) {
     }
   }
   (void)pthread_mutex_destroy(&registry->insertion);
-  weir__breaker_fini(&registry->shared);
+  weir__breaker_fini(registry->shared);
+  weir__free(registry->allocator, registry->shared);
   weir__free(registry->allocator, registry->chains);
 }

@@ -27,13 +27,12 @@ struct weir__breaker_chain {
 
 /* Fields are breaker_registry.c's. */
 struct weir__breaker_registry {
-  weir_breaker shared; /* the channel's, or the one beyond the bound */
-  struct weir_breaker_options options;
+  weir_breaker *shared; /* the channel's, or the one beyond the bound */
+  struct weir__breaker_rules rules;
   const struct weir_allocator *allocator;
   struct weir__breaker_chain *chains; /* NULL with scope CHANNEL */
   uint64_t chain_mask;
   uint64_t seed;
-  uint32_t n_stripes;
   _Atomic uint32_t n_breakers; /* of their own key; changed under the mutex */
   _Atomic uint64_t n_overflowed;
   pthread_mutex_t insertion; /* writers of chains and n_breakers */

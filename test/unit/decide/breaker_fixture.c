@@ -45,6 +45,7 @@ int fixture_setup(void **state) {
   };
   f->random = (struct weir_random){.size = sizeof f->random, .next = set_chance, .context = f};
   f->chance = CHANCE_MIDDLE;
+  f->stripe_mask = 3;
   f->options = (struct weir_breaker_options)WEIR_BREAKER_OPTIONS_INIT;
   *state = f;
   return 0;
@@ -58,11 +59,17 @@ int fixture_teardown(void **state) {
 }
 
 void fixture_breaker(struct fixture *f) {
-  assert_int_equal(weir__breaker_init(&f->breaker, &f->options, 4, &f->allocator), WEIR_OK);
+  weir__breaker_rules_init(&f->rules, &f->options, &f->allocator);
+  f->rules.stripe_mask = f->stripe_mask;
+  f->breaker = f->allocator.allocate(f, weir__breaker_bytes(&f->rules));
+  assert_non_null(f->breaker);
+  weir__breaker_init(f->breaker, &f->rules);
 }
 
 void fixture_breaker_end(struct fixture *f) {
-  weir__breaker_fini(&f->breaker);
+  weir__breaker_fini(f->breaker);
+  f->allocator.release(f, f->breaker);
+  f->breaker = NULL;
 }
 
 struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns) {
@@ -70,7 +77,7 @@ struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns) {
   struct weir_breaker_view view;
   memset(&ticket, 0xff, sizeof ticket);
   memset(&view, 0xff, sizeof view);
-  assert_int_equal(weir_breaker_admit(&f->breaker, now_ns, &f->random, &ticket, &view),
+  assert_int_equal(weir_breaker_admit(f->breaker, now_ns, &f->random, &ticket, &view),
                    WEIR_ADMISSION_PROCEED);
   assert_int_equal(ticket.stage, WEIR_BREAKER_TICKET_PENDING);
   assert_int_equal(view.next_probe_in_ns, 0);
@@ -82,7 +89,7 @@ int64_t fixture_refused(struct fixture *f, int64_t now_ns) {
   struct weir_breaker_view view;
   memset(&ticket, 0xff, sizeof ticket);
   memset(&view, 0xff, sizeof view);
-  assert_int_equal(weir_breaker_admit(&f->breaker, now_ns, &f->random, &ticket, &view),
+  assert_int_equal(weir_breaker_admit(f->breaker, now_ns, &f->random, &ticket, &view),
                    WEIR_ADMISSION_REFUSE);
   assert_int_equal(ticket.stage, WEIR_BREAKER_TICKET_SPENT);
   assert_int_not_equal(view.state, WEIR_BREAKER_CLOSED);
@@ -92,8 +99,8 @@ int64_t fixture_refused(struct fixture *f, int64_t now_ns) {
 
 void fixture_settle(struct fixture *f, struct weir_breaker_ticket *ticket,
                     enum weir_breaker_verdict verdict, int64_t now_ns) {
-  weir_breaker_settle(&f->breaker, ticket, verdict, now_ns, &f->random, NULL);
-  weir_breaker_release(&f->breaker, ticket);
+  weir_breaker_settle(f->breaker, ticket, verdict, now_ns, &f->random, NULL);
+  weir_breaker_release(f->breaker, ticket);
 }
 
 void fixture_calls(struct fixture *f, uint32_t n, enum weir_breaker_verdict verdict,
@@ -108,7 +115,7 @@ struct weir_breaker_snapshot fixture_snapshot(const struct fixture *f, int64_t n
   struct weir_breaker_snapshot snapshot;
   memset(&snapshot, 0xff, sizeof snapshot);
   snapshot.size = sizeof snapshot;
-  assert_int_equal(weir_breaker_snapshot(&f->breaker, now_ns, &snapshot), WEIR_OK);
+  assert_int_equal(weir_breaker_snapshot(f->breaker, now_ns, &snapshot), WEIR_OK);
   assert_int_equal(snapshot.size, sizeof snapshot);
   return snapshot;
 }

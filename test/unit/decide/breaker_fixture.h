@@ -30,7 +30,9 @@ struct fixture {
   uint64_t chance; /* what `random` returns; half of the range = no jitter */
 
   struct weir_breaker_options options;
-  weir_breaker breaker; /* of fixture_breaker */
+  uint32_t stripe_mask; /* whatever the machine has */
+  struct weir__breaker_rules rules;
+  weir_breaker *breaker; /* of fixture_breaker */
 };
 
 #define CHANCE_LOWEST UINT64_C(0)

@@ -88,7 +88,7 @@ static uint64_t n_refused(const struct crew *crew) {
 static bool worker_admit(struct worker *worker, int64_t now_ns,
                          struct weir_breaker_ticket *ticket_out) {
   struct weir_breaker_view view;
-  if (weir_breaker_admit(&worker->crew->f->breaker, now_ns, &worker->crew->f->random, ticket_out,
+  if (weir_breaker_admit(worker->crew->f->breaker, now_ns, &worker->crew->f->random, ticket_out,
                          &view) == WEIR_ADMISSION_PROCEED) {
     worker->n_admitted++;
     return true;
@@ -169,9 +169,9 @@ static void ask_and_give_back(struct worker *worker) {
   for (int i = 0; i < 200; i++) {
     struct weir_breaker_ticket ticket;
     if (worker_admit(worker, worker->crew->now_ns, &ticket)) {
-      weir_breaker_settle(&worker->crew->f->breaker, &ticket, i % 2 == 0 ? NEUTRAL : GOOD,
+      weir_breaker_settle(worker->crew->f->breaker, &ticket, i % 2 == 0 ? NEUTRAL : GOOD,
                           worker->crew->now_ns, &worker->crew->f->random, NULL);
-      weir_breaker_release(&worker->crew->f->breaker, &ticket);
+      weir_breaker_release(worker->crew->f->breaker, &ticket);
     }
   }
 }
@@ -180,7 +180,7 @@ static void only_give_back(struct worker *worker) {
   for (int i = 0; i < 500; i++) {
     struct weir_breaker_ticket ticket;
     if (worker_admit(worker, worker->crew->now_ns, &ticket)) {
-      weir_breaker_release(&worker->crew->f->breaker, &ticket);
+      weir_breaker_release(worker->crew->f->breaker, &ticket);
     }
   }
 }
@@ -207,7 +207,7 @@ static void fail_once(struct worker *worker) {
   struct fixture *f = worker->crew->f;
   struct weir_breaker_ticket ticket;
   if (worker_admit(worker, T0, &ticket)) {
-    weir_breaker_settle(&f->breaker, &ticket, BAD, T0, &f->random, NULL);
+    weir_breaker_settle(f->breaker, &ticket, BAD, T0, &f->random, NULL);
   }
 }
 
@@ -252,7 +252,7 @@ static void count_calls(struct worker *worker) {
     struct weir_breaker_ticket ticket;
     int64_t now_ns = T0 + MS((int64_t)(i * 7 + worker->index * 3000) % 60000);
     if (worker_admit(worker, now_ns, &ticket)) {
-      weir_breaker_settle(&f->breaker, &ticket, i % 10 == 0 ? BAD : GOOD, now_ns, &f->random, NULL);
+      weir_breaker_settle(f->breaker, &ticket, i % 10 == 0 ? BAD : GOOD, now_ns, &f->random, NULL);
     }
   }
 }
@@ -294,10 +294,10 @@ static void storm_probe(struct worker *worker, struct weir_breaker_ticket *ticke
   }
   if (chance % 4 == 0) {
     atomic_fetch_sub(out, 1); /* before it is free for another */
-    weir_breaker_release(&f->breaker, ticket);
+    weir_breaker_release(f->breaker, ticket);
     return;
   }
-  weir_breaker_settle(&f->breaker, ticket, chance % 7 == 1 ? BAD : GOOD,
+  weir_breaker_settle(f->breaker, ticket, chance % 7 == 1 ? BAD : GOOD,
                       atomic_load(&the_storm.now_ns), &f->random, NULL);
 }
 
@@ -314,10 +314,10 @@ static void storm(struct worker *worker) {
     if (ticket.place != WEIR_BREAKER_NO_PLACE) {
       storm_probe(worker, &ticket, chance >> 33);
     } else {
-      weir_breaker_settle(&f->breaker, &ticket, (chance >> 33) % 2 == 0 ? BAD : GOOD, now_ns,
+      weir_breaker_settle(f->breaker, &ticket, (chance >> 33) % 2 == 0 ? BAD : GOOD, now_ns,
                           &f->random, NULL);
     }
-    weir_breaker_release(&f->breaker, &ticket);
+    weir_breaker_release(f->breaker, &ticket);
   }
 }
 

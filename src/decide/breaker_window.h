@@ -1,0 +1,154 @@
+/* breaker_window – the results of the calls of the last minute or so, counted in stripes.
+ *
+ * A stripe is a ring of buckets. A bucket is two words, successes and failures, each with the
+ * bucket's epoch above its count, so that a stale one is recognised by whoever comes to it next, and
+ * a window that is empty or has been idle for a year has nothing to clear. A thread writes to one
+ * stripe: all threads to the breaker's first, or, when there are more, to their own.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_DECIDE_BREAKER_WINDOW_H
+#define WEIR_SRC_DECIDE_BREAKER_WINDOW_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "src/decide/breaker.h"
+
+/* Two cache lines: processors fetch them in pairs. */
+#define WEIR__BREAKER_STRIPE_ALIGNMENT 128
+
+struct weir__breaker_bucket {
+  _Atomic uint64_t successes;
+  _Atomic uint64_t failures;
+};
+
+struct weir__breaker_stripe {
+  _Atomic uint64_t n_refused;
+  _Atomic uint64_t n_shadowed;
+  struct weir__breaker_bucket buckets[];
+};
+
+struct weir__breaker_sum {
+  uint64_t n_requests;
+  uint64_t n_failures;
+};
+
+/* Where a result goes. */
+struct weir__breaker_moment {
+  uint64_t epoch;
+  uint32_t slot;
+};
+
+/* What the window's numbers in `rules` are, from its options. */
+void weir__breaker_window_derive(struct weir__breaker_rules *rules);
+
+/* What is in the window of `generation`, all stripes together. */
+struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker, uint64_t generation,
+                                                  int64_t now_ns);
+
+/* Counts a result of a call that was let through in `generation`, unless it is out of the window
+ * or the generation is over. seq_cst, with weir__breaker_window_sum: of two threads that count a
+ * failure at once and then add up, at least one sees both. */
+void weir__breaker_count(weir_breaker *breaker, _Atomic uint64_t *word, uint64_t epoch,
+                         uint64_t generation, int64_t now_ns);
+
+void weir__breaker_count_refusal(weir_breaker *breaker, bool shadow, int64_t now_ns);
+
+/* All refusals and all of SHADOW's. */
+void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refused_out,
+                                 uint64_t *n_shadowed_out);
+void weir__breaker_refusals_clear(weir_breaker *breaker);
+
+/* Threads take stripes in turn, in the order in which they first need one: 0 = not yet. Initial-exec:
+ * four bytes may be had without a call even in a shared library. */
+extern _Thread_local uint32_t weir__breaker_thread __attribute__((tls_model("initial-exec")));
+uint32_t weir__breaker_thread_enter(void);
+
+static inline size_t weir__breaker_stripe_size(const struct weir__breaker_rules *rules) {
+  return sizeof(struct weir__breaker_stripe) +
+         rules->n_buckets * sizeof(struct weir__breaker_bucket);
+}
+
+static inline struct weir__breaker_stripe *weir__breaker_first_stripe(const weir_breaker *breaker) {
+  return (struct weir__breaker_stripe *)(uintptr_t)(breaker + 1);
+}
+
+static inline struct weir__breaker_stripe *
+weir__breaker_stripe_at(const weir_breaker *breaker, const void *spread, uint32_t index) {
+  uintptr_t address = ((uintptr_t)spread + WEIR__BREAKER_STRIPE_ALIGNMENT - 1) &
+                      ~(uintptr_t)(WEIR__BREAKER_STRIPE_ALIGNMENT - 1);
+  return (struct weir__breaker_stripe *)(address + index * breaker->rules->stripe_bytes);
+}
+
+/* Acquire: stripes that are found are zeroed ones. */
+static inline struct weir__breaker_stripe *weir__breaker_own_stripe(const weir_breaker *breaker) {
+  const void *spread = atomic_load_explicit(&breaker->spread, memory_order_acquire);
+  if (spread == NULL) {
+    return weir__breaker_first_stripe(breaker);
+  }
+  uint32_t thread = weir__breaker_thread;
+  if (thread == 0) {
+    thread = weir__breaker_thread_enter();
+  }
+  return weir__breaker_stripe_at(breaker, spread, thread & breaker->rules->stripe_mask);
+}
+
+#ifdef __SIZEOF_INT128__
+__extension__ typedef unsigned __int128 weir__uint128;
+
+static inline uint64_t weir__breaker_multiply_high(uint64_t a, uint64_t b) {
+  return (uint64_t)(((weir__uint128)a * b) >> 64);
+}
+#else
+static inline uint64_t weir__breaker_multiply_high(uint64_t a, uint64_t b) {
+  uint64_t a_low = a & UINT32_MAX;
+  uint64_t a_high = a >> 32;
+  uint64_t b_low = b & UINT32_MAX;
+  uint64_t b_high = b >> 32;
+  uint64_t middle = a_high * b_low + ((a_low * b_low) >> 32);
+  uint64_t other = a_low * b_high + (middle & UINT32_MAX);
+  return a_high * b_high + (middle >> 32) + (other >> 32);
+}
+#endif
+
+/* Each generation's epochs are out of the window of any other, whatever the clock did meanwhile. */
+static inline struct weir__breaker_moment
+weir__breaker_moment_at(const struct weir__breaker_rules *rules, uint64_t generation,
+                        int64_t now_ns) {
+  uint64_t time_ns = now_ns > 0 ? (uint64_t)now_ns : 0;
+  uint64_t number =
+      weir__breaker_multiply_high(time_ns, rules->bucket_reciprocal) >> rules->bucket_shift;
+  uint64_t turn = weir__breaker_multiply_high(number, rules->slot_reciprocal);
+  /* The reciprocal is rounded down, so a quotient without remainder may come out one short. */
+  uint32_t slot = (uint32_t)(number - turn * rules->n_buckets);
+  return (struct weir__breaker_moment){
+      .epoch = (number + generation * rules->epoch_step) & rules->epoch_mask,
+      .slot = slot == rules->n_buckets ? 0 : slot,
+  };
+}
+
+static inline void weir__breaker_count_failure(weir_breaker *breaker, uint64_t generation,
+                                               int64_t now_ns) {
+  struct weir__breaker_moment moment = weir__breaker_moment_at(breaker->rules, generation, now_ns);
+  weir__breaker_count(breaker, &weir__breaker_own_stripe(breaker)->buckets[moment.slot].failures,
+                      moment.epoch, generation, now_ns);
+}
+
+/* Relaxed: a success never trips, so nothing is concluded from it by whoever counts it; a thread
+ * that adds up just then may have come a moment earlier as well. */
+static inline void weir__breaker_count_success(weir_breaker *breaker, uint64_t generation,
+                                               int64_t now_ns) {
+  const struct weir__breaker_rules *rules = breaker->rules;
+  struct weir__breaker_moment moment = weir__breaker_moment_at(rules, generation, now_ns);
+  _Atomic uint64_t *word = &weir__breaker_own_stripe(breaker)->buckets[moment.slot].successes;
+  uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
+  if (old >> rules->count_bits != moment.epoch || (old + 1) >> rules->count_bits != moment.epoch ||
+      !atomic_compare_exchange_strong_explicit(word, &old, old + 1, memory_order_relaxed,
+                                               memory_order_relaxed)) {
+    weir__breaker_count(breaker, word, moment.epoch, generation, now_ns);
+  }
+}
+
+#endif /* WEIR_SRC_DECIDE_BREAKER_WINDOW_H */
