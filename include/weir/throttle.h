@@ -16,17 +16,28 @@ extern "C" {
 
 #define WEIR_THROTTLE_MAX_TOKENS 1000 /* A6: maxTokens is in (0, 1000] */
 
+/* So many names of which nobody has a share any more have their level kept: those given back last.
+ * One that is full is not among them, as it has nothing to keep. */
+#define WEIR_THROTTLE_KEPT_NAMES 1024
+
 typedef struct weir_throttle weir_throttle;
 
-/* Finds or makes the bucket of a target, and takes a share of it. The name is the target without the
- * schemes that name no other server (dns, ipv4, ipv6), in lower case. A new bucket is full; one that
- * exists with other parameters takes the new ones, for all who share it, and stays as full as it was
- * in proportion.
+/* Finds or makes the bucket of the server that a target names, and takes a share of it. A bucket
+ * that is new is full; one that nobody had is as full as it was left. One that exists with other
+ * parameters takes these, for all who share it, and stays as full as it was in proportion: exactly,
+ * so that changes back and forth wear nothing down and make nothing up.
+ *
+ * Names are compared as text, with what can't tell two servers apart taken out: the schemes dns, ipv4
+ * and ipv6 with their authority, the case of letters, escapes, the port where it is 443 (the core's
+ * default), and the ways to write an IPv6 address. "host" and "host." may differ and stay two. A
+ * target of another scheme (unix, xds, ...) is its own name, as it stands.
  *
  * Ownership: `target` is borrowed for the call. The share is the caller's until
  *            weir_throttle_release; `*throttle_out` is NULL on failure. Its memory is malloc's, since
  *            it outlives the allocator of any one channel.
- * Threads:   any thread.
+ * Threads:   any thread; it takes a lock of the process for a look-up, as long with one name as
+ *            with 10,000. After a fork the child has the levels of that moment, and a registry of its
+ *            own.
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT `max_tokens` is not 1..WEIR_THROTTLE_MAX_TOKENS or
  *            `token_ratio_milli` is 0. WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_throttle_acquire(const char *target,
@@ -41,7 +52,8 @@ WEIR_API WEIR_MUST_CHECK enum weir_error weir_throttle_acquire(const char *targe
  * Errors:    none. */
 WEIR_API void weir_throttle_ref(weir_throttle *throttle);
 
-/* Gives a share back.
+/* Gives a share back. With the last one the bucket is nobody's; its level is kept as
+ * WEIR_THROTTLE_KEPT_NAMES says.
  *
  * Ownership: the share is taken over; NULL is allowed.
  * Threads:   any thread.

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <weir/error.h>
@@ -17,6 +18,14 @@ static weir_throttle *acquire(const char *target, uint32_t max_tokens, uint32_t 
   assert_int_equal(weir_throttle_acquire(target, max_tokens, token_ratio_milli, &throttle),
                    WEIR_OK);
   return throttle;
+}
+
+/* Of a name that no test before has left a level behind for. */
+static weir_throttle *acquire_new(uint32_t max_tokens, uint32_t token_ratio_milli) {
+  static unsigned n_names;
+  char target[32];
+  snprintf(target, sizeof target, "new-%u:1", n_names++);
+  return acquire(target, max_tokens, token_ratio_milli);
 }
 
 static void fail_times(weir_throttle *throttle, uint32_t n) {
@@ -46,7 +55,7 @@ static const struct {
 static void retries_stop_at_half_of_the_tokens(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof threshold_rows / sizeof threshold_rows[0]; i++) {
-    weir_throttle *throttle = acquire("threshold", threshold_rows[i].max_tokens, 100);
+    weir_throttle *throttle = acquire_new(threshold_rows[i].max_tokens, 100);
     uint32_t n_allowed = 0;
     while (weir_throttle_record_failure(throttle)) {
       n_allowed++;
@@ -60,7 +69,7 @@ static void retries_stop_at_half_of_the_tokens(void **state) {
 
 static void ten_successes_make_a_token_at_a_ratio_of_a_tenth(void **state) {
   (void)state;
-  weir_throttle *throttle = acquire("tenth", 10, 100);
+  weir_throttle *throttle = acquire_new(10, 100);
   fail_times(throttle, 5);
   assert_int_equal(weir_throttle_tokens_milli(throttle), 5000);
 
@@ -77,7 +86,7 @@ static void ten_successes_make_a_token_at_a_ratio_of_a_tenth(void **state) {
 
 static void a_ratio_of_one_is_one_token(void **state) {
   (void)state;
-  weir_throttle *throttle = acquire("one", 4, 1000);
+  weir_throttle *throttle = acquire_new(4, 1000);
   fail_times(throttle, 10);
   assert_int_equal(weir_throttle_tokens_milli(throttle), 0);
 
@@ -90,7 +99,7 @@ static void a_ratio_of_one_is_one_token(void **state) {
 
 static void the_bucket_is_never_below_empty_nor_above_full(void **state) {
   (void)state;
-  weir_throttle *throttle = acquire("clamp", 3, 546);
+  weir_throttle *throttle = acquire_new(3, 546);
   succeed_times(throttle, 3);
   assert_int_equal(weir_throttle_tokens_milli(throttle), 3000);
   fail_times(throttle, 1);
@@ -107,7 +116,7 @@ static void the_bucket_is_never_below_empty_nor_above_full(void **state) {
 
 static void a_ratio_above_the_maximum_fills_the_bucket(void **state) {
   (void)state;
-  weir_throttle *throttle = acquire("generous", 2, UINT32_MAX);
+  weir_throttle *throttle = acquire_new(2, UINT32_MAX);
   fail_times(throttle, 5);
 
   succeed_times(throttle, 1);
@@ -116,57 +125,42 @@ static void a_ratio_above_the_maximum_fills_the_bucket(void **state) {
   weir_throttle_release(throttle);
 }
 
-/* Names that mean one server, and names that don't. */
-static const struct {
-  const char *a;
-  const char *b;
-  bool same;
-} name_rows[] = {
-    {"cart.example:443", "cart.example:443", true},
-    {"cart.example:443", "dns:cart.example:443", true},
-    {"cart.example:443", "dns:///cart.example:443", true},
-    {"cart.example:443", "DNS:///Cart.Example:443", true},
-    {"cart.example:443", "dns://8.8.8.8/cart.example:443", true},
-    {"10.0.0.1:80", "ipv4:10.0.0.1:80", true},
-    {"[::1]:80", "ipv6:[::1]:80", true},
-    {"cart.example:443", "cart.example:444", false},
-    {"cart.example:443", "stock.example:443", false},
-    {"unix:/run/a", "unix:/run/A", false},
-    {"unix:/run/a", "/run/a", false},
-    {"unix:/run/a", "unix:/run/a", true},
-    {"dns:", "dns:///", false},
-};
+static void what_is_no_throttle_is_refused(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t max_tokens;
+    uint32_t token_ratio_milli;
+    enum weir_error error;
+  } rows[] = {
+      {0, 100, WEIR_ERROR_INVALID_ARGUMENT},
+      {1001, 100, WEIR_ERROR_INVALID_ARGUMENT},
+      {UINT32_MAX, 100, WEIR_ERROR_INVALID_ARGUMENT},
+      {10, 0, WEIR_ERROR_INVALID_ARGUMENT},
+      {1, 1, WEIR_OK},
+      {1000, 1, WEIR_OK},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    weir_throttle *throttle = NULL;
+    assert_int_equal(
+        weir_throttle_acquire("range:1", rows[i].max_tokens, rows[i].token_ratio_milli, &throttle),
+        rows[i].error);
+    assert_true((throttle != NULL) == (rows[i].error == WEIR_OK));
+    weir_throttle_release(throttle);
+  }
+  weir_throttle_release(NULL);
+}
 
 static void channels_to_one_server_share_a_bucket(void **state) {
   (void)state;
-  for (size_t i = 0; i < sizeof name_rows / sizeof name_rows[0]; i++) {
-    weir_throttle *a = acquire(name_rows[i].a, 10, 100);
-    weir_throttle *b = acquire(name_rows[i].b, 10, 100);
-    if ((a == b) != name_rows[i].same) {
-      fail_msg("%s, %s", name_rows[i].a, name_rows[i].b);
-    }
-    weir_throttle_release(a);
-    weir_throttle_release(b);
-  }
-}
+  weir_throttle *a = acquire("dns:///Shared.example", 10, 100);
+  weir_throttle *b = acquire("shared.example:443", 10, 100);
+  weir_throttle *other = acquire("shared.example:444", 10, 100);
 
-static void a_bucket_lives_as_long_as_one_channel_has_it(void **state) {
-  (void)state;
-  weir_throttle *a = acquire("shared", 10, 100);
-  weir_throttle *b = acquire("shared", 10, 100);
-  fail_times(a, 3);
+  assert_ptr_equal(a, b);
+  assert_ptr_not_equal(a, other);
   weir_throttle_release(a);
-  assert_int_equal(weir_throttle_tokens_milli(b), 7000);
-
-  weir_throttle_ref(b);
   weir_throttle_release(b);
-  assert_int_equal(weir_throttle_tokens_milli(b), 7000);
-  weir_throttle_release(b);
-
-  weir_throttle *anew = acquire("shared", 10, 100);
-  assert_int_equal(weir_throttle_tokens_milli(anew), 10000);
-  weir_throttle_release(anew);
-  weir_throttle_release(NULL);
+  weir_throttle_release(other);
 }
 
 /* present tokens of old maximum become a share of the new one */
@@ -183,10 +177,12 @@ static const struct {
 static void a_change_of_parameters_keeps_the_fraction(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof change_rows / sizeof change_rows[0]; i++) {
-    weir_throttle *before = acquire("changed", change_rows[i].old_max, 100);
+    char target[32];
+    snprintf(target, sizeof target, "changed-%zu:1", i);
+    weir_throttle *before = acquire(target, change_rows[i].old_max, 100);
     fail_times(before, change_rows[i].n_failures);
 
-    weir_throttle *after = acquire("changed", change_rows[i].new_max, 500);
+    weir_throttle *after = acquire(target, change_rows[i].new_max, 500);
 
     assert_ptr_equal(before, after); /* whoever had it sees the new parameters */
     assert_int_equal(weir_throttle_tokens_milli(before), change_rows[i].expected_milli);
@@ -197,15 +193,88 @@ static void a_change_of_parameters_keeps_the_fraction(void **state) {
 
 static void a_changed_ratio_is_used_from_then_on(void **state) {
   (void)state;
-  weir_throttle *before = acquire("ratio", 10, 100);
+  weir_throttle *before = acquire("ratio:1", 10, 100);
   fail_times(before, 5);
-  weir_throttle *after = acquire("ratio", 10, 1000);
+  weir_throttle *after = acquire("ratio:1", 10, 1000);
 
   weir_throttle_record_success(before);
 
   assert_int_equal(weir_throttle_tokens_milli(after), 6000);
   weir_throttle_release(before);
   weir_throttle_release(after);
+}
+
+static void a_changed_maximum_moves_the_threshold(void **state) {
+  (void)state;
+  weir_throttle *before = acquire("threshold:1", 10, 100);
+  fail_times(before, 2); /* 8 of 10 */
+  weir_throttle *after = acquire("threshold:1", 4, 100);
+  assert_int_equal(weir_throttle_tokens_milli(before), 3200);
+
+  assert_true(weir_throttle_record_failure(before));  /* 2.2 > 2 */
+  assert_false(weir_throttle_record_failure(before)); /* 1.2 */
+  weir_throttle_release(before);
+  weir_throttle_release(after);
+}
+
+/* The level of each maximum in turn, for as long as two channels with different policies are made
+ * one after the other. Cut to thousandths each time, 500 of 999,000 and 1,000,000 would be gone
+ * after 500 turns. */
+static const struct {
+  uint32_t max_tokens[3];
+  uint32_t n_failures;
+} turn_rows[] = {
+    {{999, 1000, 999}, 998}, {{1000, 999, 1000}, 500}, {{3, 10, 3}, 2},
+    {{997, 998, 999}, 700},  {{7, 1000, 3}, 5},        {{1000, 1, 1000}, 333},
+};
+
+static void changes_back_and_forth_neither_lose_nor_make_tokens(void **state) {
+  (void)state;
+  for (size_t row = 0; row < sizeof turn_rows / sizeof turn_rows[0]; row++) {
+    const uint32_t *max_tokens = turn_rows[row].max_tokens;
+    char target[32];
+    snprintf(target, sizeof target, "turn-%zu:1", row);
+    weir_throttle *throttle = acquire(target, max_tokens[0], 1);
+    fail_times(throttle, turn_rows[row].n_failures);
+    uint32_t at_first_milli = weir_throttle_tokens_milli(throttle);
+    for (size_t turn = 1; turn <= 3000; turn++) {
+      weir_throttle_release(acquire(target, max_tokens[turn % 3], 1));
+    }
+    uint32_t at_last_milli = weir_throttle_tokens_milli(throttle);
+    if (at_last_milli != at_first_milli && at_last_milli + 1 != at_first_milli) {
+      fail_msg("row %zu: %u of a token became %u", row, at_first_milli, at_last_milli);
+    }
+    weir_throttle_release(throttle);
+  }
+}
+
+/* Each turn gives back a thousandth; each change cuts off up to one. */
+static void what_is_given_back_between_changes_adds_up(void **state) {
+  (void)state;
+  weir_throttle *throttle = acquire("between:1", 999, 1);
+  fail_times(throttle, 998);
+  for (size_t turn = 0; turn < 500; turn++) {
+    weir_throttle_record_success(throttle);
+    weir_throttle_release(acquire("between:1", turn % 2 == 0 ? 1000 : 999, 1));
+  }
+
+  /* 250 of 1/999,000 and 250 of 1/1,000,000 of the bucket, in 1/999,000 */
+  assert_in_range(weir_throttle_tokens_milli(throttle), 1000 + 499, 1000 + 500);
+  weir_throttle_release(throttle);
+}
+
+static void a_bucket_that_has_become_full_stays_full_through_changes(void **state) {
+  (void)state;
+  weir_throttle *throttle = acquire("full:1", 3, 1000);
+  fail_times(throttle, 1);
+  weir_throttle_release(acquire("full:1", 10, 1000)); /* 6.666, and something cut off */
+  succeed_times(throttle, 4);
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 10000);
+
+  weir_throttle_release(acquire("full:1", 7, 1000));
+
+  assert_int_equal(weir_throttle_tokens_milli(throttle), 7000);
+  weir_throttle_release(throttle);
 }
 
 int main(void) {
@@ -215,10 +284,14 @@ int main(void) {
       cmocka_unit_test(a_ratio_of_one_is_one_token),
       cmocka_unit_test(the_bucket_is_never_below_empty_nor_above_full),
       cmocka_unit_test(a_ratio_above_the_maximum_fills_the_bucket),
+      cmocka_unit_test(what_is_no_throttle_is_refused),
       cmocka_unit_test(channels_to_one_server_share_a_bucket),
-      cmocka_unit_test(a_bucket_lives_as_long_as_one_channel_has_it),
       cmocka_unit_test(a_change_of_parameters_keeps_the_fraction),
       cmocka_unit_test(a_changed_ratio_is_used_from_then_on),
+      cmocka_unit_test(a_changed_maximum_moves_the_threshold),
+      cmocka_unit_test(changes_back_and_forth_neither_lose_nor_make_tokens),
+      cmocka_unit_test(what_is_given_back_between_changes_adds_up),
+      cmocka_unit_test(a_bucket_that_has_become_full_stays_full_through_changes),
   };
   return cmocka_run_group_tests_name("throttle", tests, NULL, NULL);
 }

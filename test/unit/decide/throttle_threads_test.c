@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <pthread.h>
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include <weir/throttle.h>
+
+#include "src/decide/throttle.h"
 
 #define N_THREADS 8
 #define N_ROUNDS 10000
@@ -111,23 +114,77 @@ static void the_bucket_stays_whole_while_channels_come_and_go(void **state) {
   weir_throttle_release(throttle);
 }
 
-static void the_last_of_many_channels_takes_the_bucket_with_it(void **state) {
+/* Each of them leaves the bucket to nobody, and finds it again, all the time. */
+static void *leave_and_return(void *context) {
+  struct worker *worker = context;
+  (void)pthread_barrier_wait(worker->start);
+  for (uint32_t i = 0; i < N_ROUNDS / 10; i++) {
+    weir_throttle *throttle = NULL;
+    if (weir_throttle_acquire("nobodys:1", MAX_TOKENS, 1, &throttle) == WEIR_OK &&
+        i < worker->n_failures) {
+      (void)weir_throttle_record_failure(throttle);
+    }
+    weir_throttle_release(throttle);
+  }
+  return NULL;
+}
+
+static void a_level_outlives_the_last_of_many_channels(void **state) {
   (void)state;
   struct worker workers[N_THREADS];
   memset(workers, 0, sizeof workers);
+  for (size_t i = 0; i < N_THREADS; i++) {
+    workers[i].n_failures = 50;
+  }
 
-  run(workers, come_and_go);
+  run(workers, leave_and_return);
 
-  weir_throttle *anew = acquire(10, 100);
-  assert_int_equal(weir_throttle_tokens_milli(anew), 10000);
+  weir_throttle *anew = NULL;
+  assert_int_equal(weir_throttle_acquire("nobodys:1", MAX_TOKENS, 1, &anew), WEIR_OK);
+  assert_int_equal(weir_throttle_tokens_milli(anew), (MAX_TOKENS - N_THREADS * 50) * 1000);
   weir_throttle_release(anew);
+}
+
+/* Many names, more than are kept, so that threads push out what others look for. */
+static void *wander(void *context) {
+  struct worker *worker = context;
+  (void)pthread_barrier_wait(worker->start);
+  for (uint32_t i = 0; i < N_ROUNDS / 2; i++) {
+    char target[32];
+    weir_throttle *throttle = NULL;
+    snprintf(target, sizeof target, "wandered-%u:1", (i * 7919u + worker->n_failures) % 3000u);
+    if (weir_throttle_acquire(target, 1 + i % 9, 100, &throttle) == WEIR_OK) {
+      (void)weir_throttle_record_failure(throttle);
+      weir_throttle_ref(throttle);
+      weir_throttle_release(throttle);
+    }
+    weir_throttle_release(throttle);
+  }
+  return NULL;
+}
+
+static void names_come_and_go_among_threads(void **state) {
+  (void)state;
+  struct worker workers[N_THREADS];
+  struct weir__throttle_census census;
+  memset(workers, 0, sizeof workers);
+  for (uint32_t i = 0; i < N_THREADS; i++) {
+    workers[i].n_failures = i * 375;
+  }
+
+  run(workers, wander);
+
+  weir__throttle_registry_count(&census);
+  assert_int_equal(census.n_shared, 0);
+  assert_int_equal(census.n_kept, WEIR_THROTTLE_KEPT_NAMES);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_token_is_lost_or_made),
       cmocka_unit_test(the_bucket_stays_whole_while_channels_come_and_go),
-      cmocka_unit_test(the_last_of_many_channels_takes_the_bucket_with_it),
+      cmocka_unit_test(a_level_outlives_the_last_of_many_channels),
+      cmocka_unit_test(names_come_and_go_among_threads),
   };
   return cmocka_run_group_tests_name("throttle_threads", tests, NULL, NULL);
 }

@@ -41,12 +41,19 @@ static uint64_t chance_next(void *context) {
   return *(const uint64_t *)context;
 }
 
+static void refill(weir_throttle *throttle) {
+  while (weir_throttle_tokens_milli(throttle) < MAX_TOKENS * 1000) {
+    weir_throttle_record_success(throttle);
+  }
+}
+
 static int setup(void **state) {
   static struct fixture fixture;
   struct fixture *f = &fixture;
   memset(f, 0, sizeof *f);
   counting_allocator_init(&f->counting);
   assert_int_equal(weir_throttle_acquire("retry", MAX_TOKENS, 100, &f->throttle), WEIR_OK);
+  refill(f->throttle); /* what the last test has left */
   assert_int_equal(weir__retry_layer_new(f->throttle, "cart", &f->counting.base, &f->layer),
                    WEIR_OK);
   f->chance = HALF;
@@ -426,9 +433,7 @@ static void the_reasons_have_an_order(void **state) {
   }
 
   assert_finished(f, outcome, WEIR_REASON_THROTTLED, 4000);
-  for (int i = 0; i < 1000; i++) {
-    weir_throttle_record_success(f->throttle);
-  }
+  refill(f->throttle);
   assert_finished(f, outcome, WEIR_REASON_COMMITTED, 9000);
   outcome.committed = false;
   assert_finished(f, outcome, WEIR_REASON_BREAKER_OPEN, 8000);
@@ -436,9 +441,7 @@ static void the_reasons_have_an_order(void **state) {
   assert_finished(f, outcome, WEIR_REASON_ATTEMPTS_EXHAUSTED, 7000);
   f->plan.n_attempts = 3;
   assert_finished(f, outcome, WEIR_REASON_PUSHBACK, 6000);
-  for (int i = 0; i < 1000; i++) {
-    weir_throttle_record_success(f->throttle);
-  }
+  refill(f->throttle);
   outcome.pushback = WEIR_PUSHBACK_NONE;
   assert_finished(f, outcome, WEIR_REASON_NOT_OWNER, 9000);
   f->options.owner = WEIR_RETRY_OWNER_OUTERMOST;
@@ -496,10 +499,7 @@ static void one_layer_of_a_chain_owns_the_retries(void **state) {
     if ((settle(f, unavailable()) == WEIR_DISPOSITION_RETRY) != owner_rows[i].retries) {
       fail_msg("%s: %s", owner_rows[i].why, weir_reason_name(f->plan.reason));
     }
-    weir_throttle_record_success(f->throttle);
-    for (int token = 0; token < 10; token++) {
-      weir_throttle_record_success(f->throttle);
-    }
+    refill(f->throttle);
   }
 }
 
