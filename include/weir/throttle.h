@@ -60,6 +60,14 @@ WEIR_API void weir_throttle_ref(weir_throttle *throttle);
  * Errors:    none. */
 WEIR_API void weir_throttle_release(weir_throttle *throttle);
 
+/* Forgets the levels that are kept of names nobody has: whoever takes a share of one next begins with
+ * a full bucket. For tests, and after an outage that is known to be over.
+ *
+ * Ownership: nothing changes hands; buckets that somebody has stay as they are.
+ * Threads:   any thread.
+ * Errors:    none. */
+WEIR_API void weir_throttle_forget(void);
+
 /* Takes a token. Says whether a retry is allowed: only while more than half are left (A6).
  *
  * Ownership: nothing changes hands.

@@ -22,6 +22,7 @@
 #include <weir/log.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
+#include <weir/random.h>
 #include <weir/reason.h>
 #include <weir/reply.h>
 #include <weir/report.h>

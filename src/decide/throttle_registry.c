@@ -220,6 +220,23 @@ void weir_throttle_release(weir_throttle *throttle) {
   free(unneeded);
 }
 
+void weir_throttle_forget(void) {
+  registry_lock();
+  weir_throttle *forgotten = registry.oldest_kept;
+  for (weir_throttle *throttle = forgotten; throttle != NULL; throttle = throttle->newer) {
+    remove_locked(throttle);
+  }
+  registry.oldest_kept = NULL;
+  registry.newest_kept = NULL;
+  registry.n_kept = 0;
+  registry_unlock();
+  while (forgotten != NULL) {
+    weir_throttle *newer = forgotten->newer;
+    free(forgotten);
+    forgotten = newer;
+  }
+}
+
 void weir__throttle_registry_count(struct weir__throttle_census *census_out) {
   registry_lock();
   *census_out = (struct weir__throttle_census){.n_shared = registry.n_throttles - registry.n_kept,

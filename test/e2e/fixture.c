@@ -94,6 +94,7 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   grpc_channel_credentials *creds =
       setup->creds != NULL ? setup->creds : grpc_insecure_credentials_create();
   const char *target = setup->target != NULL ? setup->target : loopback;
+  weir_throttle_forget(); /* of a port that a test before had too */
   const grpc_channel_args *args = setup->own_connection ? &own_args : setup->args;
   weir_channel *channel = setup->wrapped ? wrap(grpc_channel_create(target, creds, args), &options)
                                          : weir_channel_create(target, creds, args, &options);

@@ -9,6 +9,8 @@
 
 #include <grpc/slice.h>
 
+#include <weir/throttle.h>
+
 #include "src/channel/channel.h"
 #include "src/time/timespec.h"
 #include "test/stack/schedule_check.h"
@@ -247,6 +249,7 @@ static void open_channel(struct schedule_world *world) {
   options.log = &world->log;
   options.allocator = &world->allocator.base;
   options.random = &world->random.base;
+  weir_throttle_forget(); /* what other schedules have left */
   world->channel = weir__channel_new("cart.shop.internal:443", &world->transport.base,
                                      WEIR_CORE_RETRIES_OFF, &options);
   assert_non_null(world->channel);

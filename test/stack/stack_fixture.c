@@ -13,6 +13,8 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 
+#include <weir/throttle.h>
+
 #include "src/call/inbound.h"
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
@@ -37,6 +39,7 @@ int fixture_setup(void **state) {
   if (f == NULL) {
     return -1;
   }
+  weir_throttle_forget(); /* what other tests have left */
   fake_clock_init(&f->clock, T0);
   seeded_random_init_constant(&f->random, SEEDED_RANDOM_MIDDLE);
   counting_allocator_init(&f->allocator);

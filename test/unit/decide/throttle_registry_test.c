@@ -171,6 +171,24 @@ static void the_table_grows_with_the_names_and_shrinks_again(void **state) {
   assert_true(count().n_chains >= n_chains);
 }
 
+static void what_is_kept_can_be_forgotten(void **state) {
+  (void)state;
+  weir_throttle *held = acquire("remembered:1");
+  fail_once(held);
+  for (size_t i = 0; i < 3; i++) {
+    (void)use_once("forgotten", i);
+  }
+
+  weir_throttle_forget();
+  weir_throttle_forget();
+
+  assert_int_equal(count().n_kept, 0);
+  assert_int_equal(count().n_shared, 1);
+  assert_int_equal(use_once("forgotten", 1), 9000);
+  assert_int_equal(weir_throttle_tokens_milli(held), 9000);
+  weir_throttle_release(held);
+}
+
 /* ---- fork ---- */
 
 static void *come_and_go(void *stop) {
@@ -222,6 +240,7 @@ int main(void) {
       ALONE(levels_of_the_last_names_are_kept_and_the_oldest_go_first),
       ALONE(a_bucket_that_somebody_has_is_never_pushed_out),
       ALONE(the_table_grows_with_the_names_and_shrinks_again),
+      ALONE(what_is_kept_can_be_forgotten),
       ALONE(a_child_has_the_levels_and_an_unlocked_registry),
   };
   return cmocka_run_group_tests_name("throttle_registry", tests, NULL, NULL);

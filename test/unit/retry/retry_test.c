@@ -52,8 +52,8 @@ static int setup(void **state) {
   struct fixture *f = &fixture;
   memset(f, 0, sizeof *f);
   counting_allocator_init(&f->counting);
+  weir_throttle_forget(); /* what the last test has left */
   assert_int_equal(weir_throttle_acquire("retry", MAX_TOKENS, 100, &f->throttle), WEIR_OK);
-  refill(f->throttle); /* what the last test has left */
   assert_int_equal(weir__retry_layer_new(f->throttle, "cart", &f->counting.base, &f->layer),
                    WEIR_OK);
   f->chance = HALF;
