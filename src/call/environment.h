@@ -31,6 +31,12 @@ static inline void weir__call_counter_bump(_Atomic uint64_t *counter) {
   (void)atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
+/* See reconnect.h. */
+struct weir__reconnect {
+  int64_t lead_ns;
+  _Atomic int64_t not_before_ns; /* the next one */
+};
+
 struct weir__environment {
   atomic_size_t n_refs;
   const struct weir_allocator *allocator;
@@ -44,6 +50,7 @@ struct weir__environment {
   bool passes_trace;    /* the policy's passTrace */
   struct weir__replay_budget replay_budget;
   struct weir__call_counters counters;
+  struct weir__reconnect reconnect;
   _Atomic(struct weir__registered_method *) registered; /* a list that only grows */
   struct weir__environment *previous_claim; /* this and `next_claim`: src/channel/core_claims.c's */
   struct weir__environment *next_claim;

@@ -6,6 +6,7 @@
 
 #include "src/call/call.h"
 #include "src/call/one_batch.h"
+#include "src/call/reconnect.h"
 #include "src/call/retry_owner.h"
 #include "src/call/stream.h"
 #include "src/call/stream_message.h"
@@ -153,6 +154,9 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
   call->n_unsettled = call->n_admitted;
+  if (call->plan.breaker_state != WEIR_BREAKER_CLOSED) {
+    weir__reconnect_for_probe(call, event->now_ns);
+  }
   if (call->plan.deadline_clamped && !call->clamp_counted) {
     call->clamp_counted = true; /* a first batch that comes to nothing may be followed by another */
     weir__call_counter_bump(&call->environment->counters.n_clamped_deadlines);

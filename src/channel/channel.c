@@ -11,6 +11,7 @@
 #include "src/base/random.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
+#include "src/call/reconnect.h"
 #include "src/channel/core_claims.h"
 #include "src/channel/registered_method.h"
 #include "src/log/json_log.h"
@@ -125,11 +126,14 @@ static struct weir__environment *environment_new(const char *target,
   atomic_init(&environment->replay_budget.n_overflows, 0);
   atomic_init(&environment->counters.n_clamped_deadlines, 0);
   atomic_init(&environment->counters.n_detached_calls, 0);
+  atomic_init(&environment->reconnect.not_before_ns, INT64_MIN);
   environment->target = weir__copy_text(allocator, target, strlen(target));
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
   if (environment->policy != NULL) {
     environment->passes_trace = weir__policy_passes_trace(environment->policy);
+    environment->reconnect.lead_ns =
+        weir__reconnect_lead_ns(weir__policy_breaker(environment->policy)->open_for_ns);
     /* of the channel, and so the same for any method */
     environment->replay_budget.max_bytes =
         weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;

@@ -138,6 +138,11 @@ static void core_channel_watch(void *context, grpc_channel *channel,
   grpc_channel_watch_connectivity_state(channel, last_observed, deadline, queue, tag);
 }
 
+static void core_channel_reconnect(void *context, grpc_channel *channel) {
+  (void)context;
+  grpc_channel_reset_connect_backoff(channel);
+}
+
 static grpc_completion_queue *core_queue_create(void *context, grpc_cq_polling_type polling) {
   (void)context;
   const grpc_completion_queue_attributes attributes = {
@@ -208,6 +213,7 @@ static const struct weir__transport core_transport = {
     .channel_target = core_channel_target,
     .channel_register_call = core_channel_register_call,
     .channel_watch = core_channel_watch,
+    .channel_reconnect = core_channel_reconnect,
     .queue_create = core_queue_create,
     .queue_next = core_queue_next,
     .queue_cache_init = core_queue_cache_init,

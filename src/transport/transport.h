@@ -52,6 +52,7 @@ struct weir__transport {
                                  const char *host);
   void (*channel_watch)(void *context, grpc_channel *channel, grpc_connectivity_state last_observed,
                         gpr_timespec deadline, grpc_completion_queue *queue, void *tag);
+  void (*channel_reconnect)(void *context, grpc_channel *channel); /* without a wait before it */
 
   /* A queue for next, whatever weir's own is for. */
   grpc_completion_queue *(*queue_create)(void *context, grpc_cq_polling_type polling);

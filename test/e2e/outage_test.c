@@ -84,10 +84,15 @@ struct way {
   weir_channel *channel;
 };
 
-static void open_way(struct way *way, const char *policy) {
+static void open_way_with(struct way *way, const char *policy, const grpc_channel_args *args) {
   atomic_init(&way->peer.outage, OUTAGE_NONE);
   way->peer.server = weir__test_server_new(answer_unless_lost, &way->peer, 0);
-  way->channel = channel_to(weir__test_server_port(way->peer.server), policy);
+  way->channel = channel_new(&(struct channel_setup){
+      .port = weir__test_server_port(way->peer.server), .policy = policy, .args = args});
+}
+
+static void open_way(struct way *way, const char *policy) {
+  open_way_with(way, policy, NULL);
 }
 
 static void close_way(struct way *way) {
@@ -211,6 +216,31 @@ static void nobody_listening_is_found_out_by_probes_alone(void **state) {
   assert_outage(crowd_tally(crowd, PHASE_OUTAGE), &before, &after, 0);
 
   /* one that begins just before the connection is there, and one more on a busy machine */
+  assert_recovery(&way, crowd, 2);
+  crowd_release(crowd);
+  close_way(&way);
+}
+
+/* The core would wait for an hour before it connects again, as after a long outage it does for
+ * minutes. */
+static void a_core_that_waits_to_connect_does_not_hold_the_recovery_up(void **state) {
+  (void)state;
+  char min_key[] = GRPC_ARG_MIN_RECONNECT_BACKOFF_MS;
+  char initial_key[] = GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS;
+  char max_key[] = GRPC_ARG_MAX_RECONNECT_BACKOFF_MS;
+  grpc_arg hour[] = {
+      {.type = GRPC_ARG_INTEGER, .key = min_key, .value.integer = 3600000},
+      {.type = GRPC_ARG_INTEGER, .key = initial_key, .value.integer = 3600000},
+      {.type = GRPC_ARG_INTEGER, .key = max_key, .value.integer = 3600000},
+  };
+  const grpc_channel_args args = {.num_args = COUNT_OF(hour), .args = hour};
+  struct way way;
+  open_way_with(&way, POLICY("0.2s"), &args);
+  struct crowd *crowd = open_crowd(&way);
+  peer_lose(&way.peer, OUTAGE_REFUSED);
+  await_disconnection(&way);
+  crowd_let_in(crowd, PHASE_OUTAGE, WEIR_NO_LIMIT_NS);
+  assert_true(crowd_wait(crowd, has_tripped, &(struct goal){way.channel, PHASE_OUTAGE, 2}));
   assert_recovery(&way, crowd, 2);
   crowd_release(crowd);
   close_way(&way);
@@ -416,6 +446,7 @@ static void twenty_seconds_of_a_failing_server_cost_probes_alone(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(nobody_listening_is_found_out_by_probes_alone),
+      cmocka_unit_test(a_core_that_waits_to_connect_does_not_hold_the_recovery_up),
       cmocka_unit_test(a_server_that_goes_under_load_costs_no_more_than_its_calls),
       cmocka_unit_test(a_failing_server_is_asked_by_probes_alone),
       cmocka_unit_test(a_silent_server_is_asked_by_probes_alone),

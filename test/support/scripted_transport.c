@@ -492,6 +492,11 @@ static void scripted_channel_watch(void *context, grpc_channel *channel,
                           weir__instant_from_timespec(deadline, transport->clock->now_ns));
 }
 
+static void scripted_channel_reconnect(void *context, grpc_channel *channel) {
+  (void)channel;
+  transport_of(context)->n_reconnects++;
+}
+
 void scripted_transport_set_census(grpc_call *parent, struct census_context *census) {
   call_of(parent)->census = census;
 }
@@ -605,6 +610,7 @@ void scripted_transport_init(struct scripted_transport *transport, struct fake_c
       .channel_target = scripted_channel_target,
       .channel_register_call = scripted_channel_register_call,
       .channel_watch = scripted_channel_watch,
+      .channel_reconnect = scripted_channel_reconnect,
       .queue_create = scripted_queue_create,
       .queue_next = scripted_queue_next,
       .queue_cache_init = scripted_queue_cache_init,

@@ -48,6 +48,7 @@ struct scripted_transport {
   size_t start_fails_at; /* the nth start of a batch that is not empty is refused; 0 = none */
   size_t n_rings;        /* empty batches */
   size_t n_touches;      /* calls of the table that change something */
+  size_t n_reconnects;   /* demands to connect without a wait */
   size_t n_registered;   /* methods, each as often as it was registered */
 
   struct script_step *steps;        /* a copy of the script */
