@@ -243,7 +243,7 @@ static void calls_in_their_backoff_are_not_tried_again_once_it_is_open(void **st
                 "\"method\":\"Other\"}]," RETRY("3", "1s", UNAVAILABLE) "}]}",
       .random = &random.base});
   weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
-  struct unary unaries[10];
+  struct unary unaries[50];
   for (size_t i = 0; i < COUNT_OF(unaries); i++) {
     unary_start(&unaries[i], channel, queue, &(struct unary_setup){.method = OTHER_METHOD});
   }
@@ -263,6 +263,46 @@ static void calls_in_their_backoff_are_not_tried_again_once_it_is_open(void **st
   weir_channel_destroy(channel);
   weir__test_server_release(server);
   counted_random_fini(&random);
+}
+
+/* Of what the policy calls too short, a deadline says nothing; of the rest it is the only sign of a
+ * black hole. */
+static void short_deadlines_are_no_samples_where_the_policy_says_so(void **state) {
+  (void)state;
+  const struct script script = SCRIPT({.delay_ns = SECONDS(60)});
+  struct way way = open_way(&script, "{" NO_BOUNDARY ",\"breaker\":{\"deadlineFloor\":\"0.1s\"}}");
+  weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
+  struct unary unaries[50 + TRIP];
+  for (size_t i = 0; i < COUNT_OF(unaries); i++) {
+    unary_start(&unaries[i], way.channel, queue,
+                &(struct unary_setup){.timeout_ns = i < 50 ? MS(1) : MS(150)});
+  }
+  for (size_t i = 0; i < COUNT_OF(unaries); i++) {
+    struct unary *unary = next_tag(queue);
+    assert_int_equal(unary->code, GRPC_STATUS_DEADLINE_EXCEEDED);
+    assert_int_equal(look(way.channel).n_trips, i + 1 == COUNT_OF(unaries));
+    unary_fini(unary);
+  }
+  assert_int_equal(look(way.channel).state, WEIR_BREAKER_OPEN);
+  queue_end(queue);
+  close_way(&way);
+}
+
+/* A host is what a server is asked for, not who is asked. */
+static void hosts_of_one_channel_share_a_methods_breaker(void **state) {
+  (void)state;
+  const struct script script = SCRIPT(FAILS);
+  struct way way = open_way(&script, "{" NO_BOUNDARY ",\"breaker\":{\"scope\":\"METHOD\"}}");
+  static const char *const hosts[] = {"one.example", "two.example", "TWO.example"};
+  for (size_t i = 0; i < TRIP; i++) {
+    (void)call_once(way.channel, &(struct unary_setup){.host = hosts[i % COUNT_OF(hosts)]});
+  }
+  assert_int_equal(look(way.channel).state, WEIR_BREAKER_OPEN);
+  for (size_t i = 0; i < COUNT_OF(hosts); i++) {
+    (void)call_once(way.channel, &(struct unary_setup){.host = hosts[i]});
+  }
+  assert_int_equal(weir__test_server_n_calls(way.server), TRIP);
+  close_way(&way);
 }
 
 static void a_method_of_its_own_does_not_suffer_for_another(void **state) {
@@ -289,6 +329,8 @@ int main(void) {
       cmocka_unit_test(a_deadline_that_was_past_is_no_sample),
       cmocka_unit_test(cancelled_calls_are_no_samples),
       cmocka_unit_test(calls_in_their_backoff_are_not_tried_again_once_it_is_open),
+      cmocka_unit_test(short_deadlines_are_no_samples_where_the_policy_says_so),
+      cmocka_unit_test(hosts_of_one_channel_share_a_methods_breaker),
       cmocka_unit_test(a_method_of_its_own_does_not_suffer_for_another),
   };
   return cmocka_run_group_tests_name("breaker", tests, start_core, stop_core);

@@ -280,6 +280,25 @@ static void a_streams_first_message_is_its_success(void **state) {
   unary_fini(&stream);
 }
 
+/* Its first message has closed the breaker, so its end is of a period that is over. */
+static void a_probing_stream_that_fails_after_the_breaker_has_closed_is_none(void **state) {
+  struct fixture *f = *state;
+  trip_with_one_probe(f);
+  f->clock.now_ns += SECONDS(10);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(5), MESSAGE("one")},
+                 {AT_MS(9), HEADERS_THEN(GRPC_STATUS_UNAVAILABLE, "")}));
+  struct unary stream;
+  unary_init(f, &stream);
+  start_all(&stream);
+  run_until_idle(f);
+
+  assert_int_equal(stream.status, GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(fixture_breaker(f).state, WEIR_BREAKER_CLOSED);
+  assert_int_equal(fixture_breaker(f).n_requests, 0);
+  assert_int_equal(fixture_breaker(f).n_trips, 1);
+  unary_fini(&stream);
+}
+
 static void a_stream_that_fails_later_is_a_failure_too(void **state) {
   struct fixture *f = *state;
   fixture_open(f);
@@ -487,6 +506,7 @@ int main(void) {
       TEST(a_cancelled_stream_ends_all_its_batches),
       TEST(a_stream_let_go_gives_all_its_tags),
       TEST(a_streams_first_message_is_its_success),
+      TEST(a_probing_stream_that_fails_after_the_breaker_has_closed_is_none),
       TEST(a_stream_that_fails_later_is_a_failure_too),
       TEST(a_stream_whose_status_nobody_asks_for_gives_its_probe_back),
       TEST(an_operation_under_way_is_not_started_again),
