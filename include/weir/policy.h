@@ -104,6 +104,25 @@ struct weir_retry_options {
     .retry_after_headers = false, .channel_replay_bytes = 16 * 1024 * 1024          \
   }
 
+/* The most that `max_concurrent` of a fallback may be: each is a thread. */
+#define WEIR_MAX_FALLBACKS 1024
+
+/* When the channel's fallback is asked (weir/fallback.h). Start from WEIR_FALLBACK_OPTIONS_INIT. */
+struct weir_fallback_options {
+  size_t size;
+  bool on_refusal;    /* about a call that the breaker refuses */
+  bool on_failure;    /* about a failure that blames the server or the network */
+  int64_t timeout_ns; /* how long a call waits for it; never beyond its deadline */
+  /* so many of the channel's run at once, then a call fails without asking; 1 to 1024 */
+  uint32_t max_concurrent;
+};
+
+#define WEIR_FALLBACK_OPTIONS_INIT                                                         \
+  {                                                                                        \
+    .size = sizeof(struct weir_fallback_options), .on_refusal = true, .on_failure = false, \
+    .timeout_ns = 100 * WEIR_MS_NS, .max_concurrent = 32                                   \
+  }
+
 enum weir_wait_for_ready {
   WEIR_WAIT_FOR_READY_UNSET = 0,
   WEIR_WAIT_FOR_READY_TRUE,
@@ -125,6 +144,7 @@ struct weir_method_options {
   /* instead of the policy's, and whole: what it leaves at its default is built in; NULL = the
    * policy's; copied */
   const struct weir_translation_options *translation;
+  const struct weir_fallback_options *fallback; /* likewise */
 };
 
 #define WEIR_METHOD_OPTIONS_INIT                                                         \
@@ -133,7 +153,7 @@ struct weir_method_options {
     .timeout_ns = WEIR_NO_LIMIT_NS, .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,         \
     .max_request_bytes = WEIR_NO_LIMIT_BYTES, .max_response_bytes = WEIR_NO_LIMIT_BYTES, \
     .retry = WEIR_RETRY_POLICY_NONE, .per_attempt_timeout_ns = WEIR_NO_LIMIT_NS,         \
-    .translation = NULL                                                                  \
+    .translation = NULL, .fallback = NULL                                                \
   }
 
 /* A whole policy in code. A layer's pointer that is NULL means its defaults. Start from
@@ -152,6 +172,7 @@ struct weir_policy_options {
   /* handed to the core as it is: load balancing, health checks; NULL = nothing */
   const char *core_service_config;
   bool pass_trace; /* the trace identifiers of the request being served go along with calls */
+  const struct weir_fallback_options *fallback;
 };
 
 #define WEIR_POLICY_OPTIONS_INIT                                                                   \
@@ -159,7 +180,7 @@ struct weir_policy_options {
     .size = sizeof(struct weir_policy_options), .name = "weir", .deadline = NULL,                  \
     .translation = NULL, .breaker = NULL, .retry = NULL, .throttle_max_tokens = 0,                 \
     .throttle_token_ratio_milli = 0, .methods = NULL, .n_methods = 0, .core_service_config = NULL, \
-    .pass_trace = true                                                                             \
+    .pass_trace = true, .fallback = NULL                                                           \
   }
 
 /* What holds for one method, as the layers read it. Part of a policy; never changes. */
@@ -173,6 +194,7 @@ struct weir_method_policy {
   const struct weir_deadline_options *deadline;
   const struct weir_translation_options *translation; /* the method's own, or the policy's */
   const struct weir_retry_options *retry_options;
+  const struct weir_fallback_options *fallback; /* the method's own, or the policy's */
 };
 
 /* Makes a policy from options.

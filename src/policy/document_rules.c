@@ -86,6 +86,12 @@ static const struct weir__field_rule field_rules[] = {
      .at_least = 64,
      .at_most = 8192,
      .must = "an integer from 64 to 8192"},
+    {.message = "Fallback", .field = "timeout", .at_least = 1, .at_most = DBL_MAX, .must = "> 0s"},
+    {.message = "Fallback",
+     .field = "max_concurrent",
+     .at_least = 1,
+     .at_most = WEIR_MAX_FALLBACKS,
+     .must = "an integer from 1 to 1024"},
     {.message = "Translation.CodesEntry", .field = "value", .not_ok = true},
 };
 

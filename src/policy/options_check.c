@@ -7,14 +7,13 @@
 #include <string.h>
 
 #include "interceptors/translation/translation.h"
+#include "src/base/label.h"
 #include "src/base/options.h"
 #include "src/decide/breaker_options.h"
 #include "src/policy/policy.h"
 
 /* A6, retryThrottling. */
 #define MAX_TOKENS 1000
-
-#define NAME_LIMIT 63
 
 enum weir_error weir__policy_refuse(struct weir_diagnostic *diagnostic, const char *message,
                                     const char *path_format, ...) {
@@ -51,6 +50,7 @@ static enum weir_error copy_parts(struct weir__policy_parts *parts,
       .translation = WEIR_TRANSLATION_OPTIONS_INIT,
       .breaker = WEIR_BREAKER_OPTIONS_INIT,
       .retry = WEIR_RETRY_OPTIONS_INIT,
+      .fallback = WEIR_FALLBACK_OPTIONS_INIT,
   };
   enum weir_error error = copy_part(&parts->policy, sizeof parts->policy, options, "", diagnostic);
   const struct {
@@ -63,6 +63,7 @@ static enum weir_error copy_parts(struct weir__policy_parts *parts,
       {&parts->translation, sizeof parts->translation, parts->policy.translation, "translation"},
       {&parts->breaker, sizeof parts->breaker, parts->policy.breaker, "breaker"},
       {&parts->retry, sizeof parts->retry, parts->policy.retry, "retry"},
+      {&parts->fallback, sizeof parts->fallback, parts->policy.fallback, "fallback"},
   };
   for (size_t i = 0; i < sizeof copies / sizeof copies[0] && error == WEIR_OK; i++) {
     error = copy_part(copies[i].dst, copies[i].dst_size, copies[i].src, copies[i].path, diagnostic);
@@ -72,17 +73,8 @@ static enum weir_error copy_parts(struct weir__policy_parts *parts,
 
 /* ---- checks ---- */
 
-static bool is_name_byte(char c) {
-  return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-';
-}
-
 bool weir__policy_name_is_legal(const char *name) {
-  size_t size = 0;
-  while (size <= NAME_LIMIT && is_name_byte(name[size])) {
-    size++;
-  }
-  return size > 0 && size <= NAME_LIMIT && name[size] == '\0';
+  return weir__label_is_legal(name);
 }
 
 static enum weir_error check_policy(const struct weir_policy_options *policy,
@@ -147,6 +139,27 @@ static enum weir_error check_retry(const struct weir_retry_options *retry,
   return WEIR_OK;
 }
 
+/* What is wrong with the rules for a fallback: its field and why. NULL: nothing. */
+static const char *fallback_fault(const struct weir_fallback_options *fallback,
+                                  const char **field_out) {
+  *field_out = "timeout";
+  if (fallback->timeout_ns <= 0) {
+    return "must be > 0";
+  }
+  *field_out = "maxConcurrent";
+  if (fallback->max_concurrent < 1 || fallback->max_concurrent > WEIR_MAX_FALLBACKS) {
+    return "must be 1 to 1024";
+  }
+  return NULL;
+}
+
+static enum weir_error check_fallback(const struct weir_fallback_options *fallback,
+                                      struct weir_diagnostic *diagnostic) {
+  const char *field = NULL;
+  const char *fault = fallback_fault(fallback, &field);
+  return fault != NULL ? weir__policy_refuse(diagnostic, fault, "fallback.%s", field) : WEIR_OK;
+}
+
 /* The layer names its field alone. */
 static enum weir_error check_breaker(const struct weir_breaker_options *breaker,
                                      struct weir_diagnostic *diagnostic) {
@@ -175,6 +188,9 @@ enum weir_error weir__policy_parts_init(struct weir__policy_parts *parts,
   }
   if (error == WEIR_OK) {
     error = check_retry(&parts->retry, diagnostic);
+  }
+  if (error == WEIR_OK) {
+    error = check_fallback(&parts->fallback, diagnostic);
   }
   return error;
 }
@@ -266,6 +282,23 @@ static enum weir_error copy_translation(struct weir__policy_method *method, size
   return WEIR_OK;
 }
 
+static enum weir_error copy_fallback(struct weir__policy_method *method, size_t i,
+                                     struct weir_diagnostic *diagnostic) {
+  char path[64];
+  const char *field = NULL;
+  method->fallback = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
+  (void)snprintf(path, sizeof path, "methods[%zu].fallback", i);
+  const enum weir_error error = copy_part(&method->fallback, sizeof method->fallback,
+                                          method->options.fallback, path, diagnostic);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  const char *fault = fallback_fault(&method->fallback, &field);
+  return fault != NULL
+             ? weir__policy_refuse(diagnostic, fault, "methods[%zu].fallback.%s", i, field)
+             : WEIR_OK;
+}
+
 enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts, size_t i,
                                           struct weir__policy_method *method_out,
                                           struct weir_diagnostic *diagnostic) {
@@ -291,5 +324,7 @@ enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts
   if (fault != NULL) {
     return weir__policy_refuse(diagnostic, fault, "methods[%zu].retryPolicy.%s", i, field);
   }
-  return copy_translation(method_out, i, diagnostic);
+  const enum weir_error translation_error = copy_translation(method_out, i, diagnostic);
+  return translation_error != WEIR_OK ? translation_error
+                                      : copy_fallback(method_out, i, diagnostic);
 }

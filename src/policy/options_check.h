@@ -17,12 +17,14 @@ struct weir__policy_parts {
   struct weir_translation_options translation;
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
+  struct weir_fallback_options fallback;
 };
 
 /* An entry for methods, likewise. */
 struct weir__policy_method {
   struct weir_method_options options; /* `translation` is the program's, to tell it by, or NULL */
   struct weir_translation_options translation; /* if there is one */
+  struct weir_fallback_options fallback;       /* likewise, and `options.fallback` to tell it by */
 };
 
 /* Copies and checks all but the methods. As weir_policy_new; `diagnostic` may be NULL. */

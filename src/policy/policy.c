@@ -25,6 +25,7 @@ struct weir_policy {
   struct weir_translation_options translation;
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
+  struct weir_fallback_options fallback;
   struct weir_method_policy otherwise; /* of the entry without a name, or built in */
   struct weir_method_policy *methods;
   struct weir__method_table table; /* whose entries are indices of `methods` */
@@ -43,6 +44,7 @@ static weir_policy default_policy = {
     .translation = WEIR_TRANSLATION_OPTIONS_INIT,
     .breaker = WEIR_BREAKER_OPTIONS_INIT,
     .retry = WEIR_RETRY_OPTIONS_INIT,
+    .fallback = WEIR_FALLBACK_OPTIONS_INIT,
     .otherwise = {.timeout_ns = WEIR_NO_LIMIT_NS,
                   .wait_for_ready = WEIR_WAIT_FOR_READY_UNSET,
                   .max_request_bytes = WEIR_NO_LIMIT_BYTES,
@@ -51,7 +53,8 @@ static weir_policy default_policy = {
                   .per_attempt_timeout_ns = WEIR_NO_LIMIT_NS,
                   .deadline = &default_policy.deadline,
                   .translation = &default_policy.translation,
-                  .retry_options = &default_policy.retry},
+                  .retry_options = &default_policy.retry,
+                  .fallback = &default_policy.fallback},
 };
 
 weir_policy *weir__policy_default(void) {
@@ -65,6 +68,7 @@ struct layout {
   size_t n_entries; /* methods and services */
   size_t n_slots;
   size_t n_translations; /* of methods' own */
+  size_t n_fallbacks;    /* likewise */
   size_t n_kept;         /* metadata keys and message types in all translations */
   size_t text_size;
 };
@@ -72,11 +76,14 @@ struct layout {
 /* Where the next of each goes. */
 struct block {
   struct weir_translation_options *translations;
+  struct weir_fallback_options *fallbacks;
   const char **kept;
   char *text;
   /* The translation that was taken last: the names of one entry of a document share it. */
   const struct weir_translation_options *last_given;
   const struct weir_translation_options *last_taken;
+  const struct weir_fallback_options *last_fallback_given; /* likewise */
+  const struct weir_fallback_options *last_fallback_taken;
 };
 
 static char *take_bytes(struct block *block, size_t size) {
@@ -150,6 +157,13 @@ take_translation(struct block *block, const struct weir_translation_options *own
   return taken;
 }
 
+/* ---- rules of methods' own for the fallback ---- */
+
+static bool has_own_fallback(const struct weir__policy_parts *parts,
+                             const struct weir_method_options *method) {
+  return method->fallback != NULL && method->fallback != parts->policy.fallback;
+}
+
 /* ---- measuring ---- */
 
 static bool is_default_entry(const struct weir_method_options *method) {
@@ -160,6 +174,7 @@ static enum weir_error measure(const struct weir__policy_parts *parts, struct la
                                struct weir_diagnostic *diagnostic) {
   const struct weir_policy_options *policy = &parts->policy;
   const struct weir_translation_options *last = NULL;
+  const struct weir_fallback_options *last_fallback = NULL;
   *layout = (struct layout){.text_size = strlen(policy->name) + 1};
   if (policy->core_service_config != NULL) {
     layout->text_size += strlen(policy->core_service_config) + 1;
@@ -183,6 +198,10 @@ static enum weir_error measure(const struct weir__policy_parts *parts, struct la
       last = method.options.translation;
       measure_translation(layout, &method.translation, &parts->translation);
     }
+    if (has_own_fallback(parts, &method.options) && method.options.fallback != last_fallback) {
+      last_fallback = method.options.fallback;
+      layout->n_fallbacks++;
+    }
   }
   layout->n_slots = weir__method_table_slots((uint32_t)layout->n_entries);
   return WEIR_OK;
@@ -195,6 +214,7 @@ static void fill_options(weir_policy *policy, const struct weir__policy_parts *p
   policy->translation = parts->translation;
   policy->breaker = parts->breaker;
   policy->retry = parts->retry;
+  policy->fallback = parts->fallback;
   policy->pass_trace = parts->policy.pass_trace;
   if (parts->policy.throttle_max_tokens > 0) {
     /* A larger ratio fills the bucket at once as well. */
@@ -233,9 +253,30 @@ translation_of(const weir_policy *policy, const struct weir__policy_parts *parts
   return block->last_taken;
 }
 
-static struct weir_method_policy
-method_policy_of(const weir_policy *policy, const struct weir_method_options *method,
-                 const struct weir_translation_options *translation) {
+static const struct weir_fallback_options *fallback_of(const weir_policy *policy,
+                                                       const struct weir__policy_parts *parts,
+                                                       const struct weir__policy_method *method,
+                                                       struct block *block) {
+  if (!has_own_fallback(parts, &method->options)) {
+    return &policy->fallback;
+  }
+  if (method->options.fallback != block->last_fallback_given) {
+    block->last_fallback_given = method->options.fallback;
+    *block->fallbacks = method->fallback;
+    block->last_fallback_taken = block->fallbacks++;
+  }
+  return block->last_fallback_taken;
+}
+
+/* What of a method's rules is not in its options, but in the policy's block. */
+struct in_block {
+  const struct weir_translation_options *translation;
+  const struct weir_fallback_options *fallback;
+};
+
+static struct weir_method_policy method_policy_of(const weir_policy *policy,
+                                                  const struct weir_method_options *method,
+                                                  const struct in_block *in_block) {
   return (struct weir_method_policy){
       .timeout_ns = method->timeout_ns,
       .wait_for_ready = method->wait_for_ready,
@@ -244,8 +285,9 @@ method_policy_of(const weir_policy *policy, const struct weir_method_options *me
       .retry = method->retry,
       .per_attempt_timeout_ns = method->per_attempt_timeout_ns,
       .deadline = &policy->deadline,
-      .translation = translation,
+      .translation = in_block->translation,
       .retry_options = &policy->retry,
+      .fallback = in_block->fallback,
   };
 }
 
@@ -265,18 +307,17 @@ static uint32_t take_path(struct block *block, const struct weir_method_options 
 
 /* False: there is an entry of that name already. */
 static bool add_method(weir_policy *policy, const struct weir_method_options *method,
-                       const struct weir_translation_options *translation, struct block *block,
-                       bool *has_default) {
+                       const struct in_block *in_block, struct block *block, bool *has_default) {
   const char *path = NULL;
   if (is_default_entry(method)) {
     const bool first = !*has_default;
     *has_default = true;
-    policy->otherwise = method_policy_of(policy, method, translation);
+    policy->otherwise = method_policy_of(policy, method, in_block);
     return first;
   }
   const uint32_t entry = (uint32_t)(policy->n_methods + policy->n_services);
   const uint32_t path_size = take_path(block, method, &path);
-  policy->methods[entry] = method_policy_of(policy, method, translation);
+  policy->methods[entry] = method_policy_of(policy, method, in_block);
   policy->n_services += method->method[0] == '\0' ? 1 : 0;
   policy->n_methods += method->method[0] == '\0' ? 0 : 1;
   return weir__method_table_insert(&policy->table, path, path_size, entry) == WEIR__METHOD_NONE;
@@ -289,15 +330,18 @@ static enum weir_error add_methods(weir_policy *policy, const struct weir__polic
   policy->otherwise.deadline = &policy->deadline;
   policy->otherwise.translation = &policy->translation;
   policy->otherwise.retry_options = &policy->retry;
+  policy->otherwise.fallback = &policy->fallback;
   for (size_t i = 0; i < parts->policy.n_methods; i++) {
     struct weir__policy_method method;
     const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
     if (error != WEIR_OK) {
       return error;
     }
-    const struct weir_translation_options *translation =
-        translation_of(policy, parts, &method, block);
-    if (!add_method(policy, &method.options, translation, block, &has_default)) {
+    const struct in_block in_block = {
+        .translation = translation_of(policy, parts, &method, block),
+        .fallback = fallback_of(policy, parts, &method, block),
+    };
+    if (!add_method(policy, &method.options, &in_block, block, &has_default)) {
       return weir__policy_refuse(diagnostic, "names what an earlier entry names", "methods[%zu]",
                                  i);
     }
@@ -312,24 +356,28 @@ static weir_policy *allocate_policy(const struct layout *layout,
   const size_t methods_size = layout->n_entries * sizeof(struct weir_method_policy);
   const size_t slots_size = layout->n_slots * sizeof(struct weir__method_slot);
   const size_t translations_size = layout->n_translations * sizeof(struct weir_translation_options);
+  const size_t fallbacks_size = layout->n_fallbacks * sizeof(struct weir_fallback_options);
   const size_t kept_size = layout->n_kept * sizeof(char *);
   weir_policy *policy =
       weir__zalloc(allocator, sizeof *policy + methods_size + slots_size + translations_size +
-                                  kept_size + layout->text_size);
+                                  fallbacks_size + kept_size + layout->text_size);
   if (policy == NULL) {
     return NULL;
   }
   void *methods = policy + 1;
   void *slots = (char *)methods + methods_size;
   void *translations = (char *)slots + slots_size;
-  void *kept = (char *)translations + translations_size;
+  void *fallbacks = (char *)translations + translations_size;
+  void *kept = (char *)fallbacks + fallbacks_size;
   policy->allocator = allocator;
   atomic_init(&policy->n_shares, 1);
   policy->methods = methods;
   policy->table.slots = slots;
   policy->table.n_slots = (uint32_t)layout->n_slots;
-  *block_out =
-      (struct block){.translations = translations, .kept = kept, .text = (char *)kept + kept_size};
+  *block_out = (struct block){.translations = translations,
+                              .fallbacks = fallbacks,
+                              .kept = kept,
+                              .text = (char *)kept + kept_size};
   return policy;
 }
 

@@ -218,6 +218,26 @@ static void fill_retry(struct weir_retry_options *options, const weir_v1_Retry *
   }
 }
 
+/* ---- fallback ---- */
+
+/* Lays what is given over what `options` has. */
+static void fill_fallback(struct weir_fallback_options *options, const weir_v1_Fallback *fallback) {
+  if (fallback == NULL) {
+    return;
+  }
+  if (weir_v1_Fallback_has_on_refusal(fallback)) {
+    options->on_refusal = weir_v1_Fallback_on_refusal(fallback);
+  }
+  if (weir_v1_Fallback_has_on_failure(fallback)) {
+    options->on_failure = weir_v1_Fallback_on_failure(fallback);
+  }
+  options->timeout_ns =
+      weir__policy_options_ns(weir_v1_Fallback_timeout(fallback), options->timeout_ns);
+  if (weir_v1_Fallback_has_max_concurrent(fallback)) {
+    options->max_concurrent = weir_v1_Fallback_max_concurrent(fallback);
+  }
+}
+
 /* ---- methods ---- */
 
 static void fill_retry_policy(struct weir_retry_policy *options,
@@ -276,6 +296,23 @@ static bool fill_method_translation(struct weir_method_options *options,
   return fill_translation(own, weir_v1_MethodConfig_translation(config), arena);
 }
 
+/* Likewise. */
+static bool fill_method_fallback(struct weir_method_options *options,
+                                 const weir_v1_MethodConfig *config,
+                                 const struct weir_fallback_options *channel, upb_Arena *arena) {
+  if (!weir_v1_MethodConfig_has_fallback(config)) {
+    return true;
+  }
+  struct weir_fallback_options *own = upb_Arena_Malloc(arena, sizeof *own);
+  if (own == NULL) {
+    return false;
+  }
+  *own = *channel;
+  options->fallback = own;
+  fill_fallback(own, weir_v1_MethodConfig_fallback(config));
+  return true;
+}
+
 static size_t count_names(const weir_v1_MethodConfig *const *configs, size_t n_configs) {
   size_t n = 0;
   for (size_t i = 0; i < n_configs; i++) {
@@ -302,7 +339,8 @@ static bool fill_methods(struct weir_policy_options *options, const weir_v1_Poli
     const weir_v1_Name *const *names = weir_v1_MethodConfig_name(configs[i], &n_names);
     struct weir_method_options method;
     fill_method(&method, configs[i]);
-    if (!fill_method_translation(&method, configs[i], options->translation, arena)) {
+    if (!fill_method_translation(&method, configs[i], options->translation, arena) ||
+        !fill_method_fallback(&method, configs[i], options->fallback, arena)) {
       return false;
     }
     for (size_t j = 0; j < n_names; j++) {
@@ -330,6 +368,7 @@ enum weir_error weir__policy_options_init(struct weir__policy_options *options,
   whole->translation = &options->translation;
   whole->breaker = &options->breaker;
   whole->retry = &options->retry;
+  whole->fallback = &options->fallback;
   whole->core_service_config = document->core_service_config;
   if (weir_v1_Policy_has_name(policy)) {
     whole->name = weir_v1_Policy_name(policy).data;
@@ -347,6 +386,8 @@ enum weir_error weir__policy_options_init(struct weir__policy_options *options,
   fill_deadline(&options->deadline, weir_v1_Policy_deadline(policy));
   weir__policy_options_breaker(&options->breaker, weir_v1_Policy_breaker(policy));
   fill_retry(&options->retry, weir_v1_Policy_retry(policy));
+  options->fallback = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
+  fill_fallback(&options->fallback, weir_v1_Policy_fallback(policy));
   options->translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
   if (!fill_translation(&options->translation, weir_v1_Policy_translation(policy),
                         document->arena) ||

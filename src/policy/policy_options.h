@@ -20,6 +20,7 @@ struct weir__policy_options {
   struct weir_translation_options translation;
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
+  struct weir_fallback_options fallback;
 };
 
 /* `options` stays where it is, and what it gets lives as long as the document, which had no

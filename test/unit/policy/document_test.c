@@ -403,6 +403,23 @@ static const struct refused {
     {"{\"breaker\":{\"openFor\":\"10s\",\"maxOpenFor\":\"5s\"}}", "breaker.maxOpenFor", "openFor"},
     {"{\"breaker\":{\"windowBuckets\":0}}", "breaker.windowBuckets", "1"},
     {"{\"breaker\":{\"failureRatio\":\"60%\"}}", "breaker.failureRatio", "finite number"},
+    {"{\"fallback\":{\"timeout\":\"0s\"}}", "fallback.timeout", "> 0s"},
+    {"{\"fallback\":{\"timeout\":\"100ms\"}}", "fallback.timeout", "write \"0.1s\""},
+    {"{\"fallback\":{\"maxConcurrent\":0}}", "fallback.maxConcurrent", "1 to 1024, not 0"},
+    {"{\"fallback\":{\"maxConcurrent\":1025}}", "fallback.maxConcurrent", "1 to 1024"},
+    {"{\"fallback\":{\"maxConcurrent\":1.5}}", "fallback.maxConcurrent", "1 to 1024"},
+    {"{\"fallback\":{\"onRefusal\":\"no\"}}", "fallback.onRefusal", "a boolean"},
+    {"{\"fallback\":{\"onFailures\":true}}", "fallback.onFailures", "onFailure?"},
+    {"{\"fallback\":true}", "fallback", "an object"},
+    {"{\"fallbacks\":{}}", "fallbacks", "fallback?"},
+    {"{\"onRefusal\":false}", "onRefusal",
+     "belongs inside fallback or inside methodConfig[].fallback"},
+    {"{\"breaker\":{\"fallback\":{}}}", "breaker.fallback",
+     "belongs at the top or inside methodConfig[]"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"fallback\":{\"maxConcurrent\":2000}}]}",
+     "methodConfig[0].fallback.maxConcurrent", "1 to 1024"},
+    {"{\"methodConfig\":[{\"name\":[{}],\"fallback\":{\"timeout\":\"0s\"}}]}",
+     "methodConfig[0].fallback.timeout", "> 0s"},
     {"{\"retry\":{\"owner\":\"outer\"}}", "retry.owner", "outer"},
     {"{\"retry\":{\"owner\":\"NEVR\"}}", "retry.owner", "NEVER?"},
     {"{\"retry\":{\"maxAttempts\":3}}", "retry.maxAttempts",
@@ -815,8 +832,34 @@ static void documents_of_nothing_but_faults_are_read_to_their_end(void **state) 
   loaded_fini(&loaded);
 }
 
+/* What an entry leaves out is the channel's, not built in. */
+static void a_methods_fallback_is_laid_over_the_channels(void **state) {
+  (void)state;
+  struct loaded loaded;
+  loaded_from_text(&loaded,
+                   "{\"methodConfig\":["
+                   "{\"name\":[{\"service\":\"a.B\"},{\"service\":\"a.C\"}],"
+                   "\"fallback\":{\"onRefusal\":false}},"
+                   "{\"name\":[{\"service\":\"a.B\",\"method\":\"M\"}],\"timeout\":\"1s\"},"
+                   "{\"name\":[{\"service\":\"a.D\"}],\"fallback\":{}}],"
+                   "\"fallback\":{\"onFailure\":true,\"timeout\":\"0.5s\"}}",
+                   LOAD_STRICT);
+  assert_int_equal(loaded.error, WEIR_OK);
+  const struct weir_fallback_options *own = loaded_method(&loaded, "/a.B/Other")->fallback;
+  assert_false(own->on_refusal);
+  assert_true(own->on_failure);
+  assert_int_equal(own->timeout_ns, SECONDS / 2);
+  assert_int_equal(own->max_concurrent, 32);
+  assert_ptr_equal(loaded_method(&loaded, "/a.C/M")->fallback, own);
+  assert_true(loaded_method(&loaded, "/a.B/M")->fallback->on_refusal);
+  assert_true(loaded_method(&loaded, "/a.D/M")->fallback->on_refusal);
+  assert_true(loaded_method(&loaded, "/x.Y/M")->fallback->on_failure);
+  loaded_fini(&loaded);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_methods_fallback_is_laid_over_the_channels),
       cmocka_unit_test(attempts_are_integers_above_one_and_at_most_five),
       cmocka_unit_test(multipliers_are_finite_and_above_zero),
       cmocka_unit_test(codes_are_names_in_any_case_or_numbers),

@@ -369,6 +369,25 @@ static void a_methods_translation_is_set_by_the_same_keys(void **state) {
   loaded_fini(&loaded);
 }
 
+static void the_fallback_is_set_by_its_own_keys(void **state) {
+  (void)state;
+  struct loaded loaded;
+  loaded_from_file(&loaded, "everything.json", LOAD_STRICT);
+  assert_int_equal(loaded.error, WEIR_OK);
+  const struct weir_fallback_options *channels =
+      loaded_method(&loaded, "/shop.Search/Find")->fallback;
+  assert_false(channels->on_refusal);
+  assert_true(channels->on_failure);
+  assert_int_equal(channels->timeout_ns, 250 * MS);
+  assert_int_equal(channels->max_concurrent, 9);
+  const struct weir_fallback_options *own = loaded_method(&loaded, "/shop.Cart/Add")->fallback;
+  assert_true(own->on_refusal);
+  assert_false(own->on_failure);
+  assert_int_equal(own->timeout_ns, 30 * MS);
+  assert_int_equal(own->max_concurrent, 4);
+  loaded_fini(&loaded);
+}
+
 static void the_breaker_is_set_by_its_own_keys(void **state) {
   (void)state;
   struct loaded loaded;
@@ -453,6 +472,7 @@ int main(void) {
       cmocka_unit_test(translation_is_set_by_its_own_keys),
       cmocka_unit_test(a_methods_translation_is_set_by_the_same_keys),
       cmocka_unit_test(the_breaker_is_set_by_its_own_keys),
+      cmocka_unit_test(the_fallback_is_set_by_its_own_keys),
       cmocka_unit_test(the_core_gets_what_weir_does_not_handle_and_nothing_else),
       cmocka_unit_test(the_examples_are_accepted_without_a_word),
       cmocka_unit_test(a_file_that_cannot_be_read_is_unavailable),

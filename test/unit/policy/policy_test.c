@@ -30,6 +30,8 @@ struct fixture {
   struct weir_translation_options own; /* for a method */
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
+  struct weir_fallback_options fallback;
+  struct weir_fallback_options own_fallback; /* for a method */
   struct weir_method_options methods[4];
   weir_policy *policy;
 };
@@ -44,6 +46,8 @@ static int setup(void **state) {
   fixture.own = fixture.translation;
   fixture.breaker = (struct weir_breaker_options)WEIR_BREAKER_OPTIONS_INIT;
   fixture.retry = (struct weir_retry_options)WEIR_RETRY_OPTIONS_INIT;
+  fixture.fallback = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
+  fixture.own_fallback = fixture.fallback;
   for (size_t i = 0; i < 4; i++) {
     fixture.methods[i] = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
   }
@@ -51,6 +55,7 @@ static int setup(void **state) {
   fixture.options.translation = &fixture.translation;
   fixture.options.breaker = &fixture.breaker;
   fixture.options.retry = &fixture.retry;
+  fixture.options.fallback = &fixture.fallback;
   fixture.options.methods = fixture.methods;
   *state = &fixture;
   return 0;
@@ -82,6 +87,10 @@ static void assert_built_in(const struct weir_method_policy *policy) {
   assert_true(policy->deadline->inherits_parent);
   assert_true(policy->translation->boundary);
   assert_int_equal(policy->retry_options->owner, WEIR_RETRY_OWNER_OUTERMOST);
+  assert_true(policy->fallback->on_refusal);
+  assert_false(policy->fallback->on_failure);
+  assert_int_equal(policy->fallback->timeout_ns, 100 * MS);
+  assert_int_equal(policy->fallback->max_concurrent, 32);
 }
 
 static void an_empty_policy_is_the_built_in_defaults(void **state) {
@@ -249,6 +258,32 @@ static void translations_are_told_apart_by_where_the_program_has_them(void **sta
   assert_ptr_equal(method(f, "/a.B/M")->translation, method(f, "/x.Y/M")->translation);
 }
 
+/* As with translations, and beside them. */
+static void a_methods_rules_for_the_fallback_are_taken_whole(void **state) {
+  struct fixture *f = *state;
+  struct weir_fallback_options other = f->own_fallback;
+  f->fallback.timeout_ns = 1 * MS;
+  f->own_fallback.on_refusal = false;
+  f->own_fallback.max_concurrent = WEIR_MAX_FALLBACKS;
+  other.timeout_ns = 2 * MS;
+  f->methods[0].service = "a.A";
+  f->methods[0].fallback = &f->own_fallback;
+  f->methods[0].translation = &f->own;
+  f->methods[1].fallback = &other; /* of all that has no entry */
+  f->methods[2].service = "a.B";
+  f->methods[3].service = "a.C";
+  f->methods[3].fallback = &f->fallback;
+  f->options.n_methods = 4;
+  assert_int_equal(make(f), WEIR_OK);
+  const struct weir_fallback_options *own = method(f, "/a.A/M")->fallback;
+  assert_false(own->on_refusal);
+  assert_int_equal(own->max_concurrent, 1024);
+  assert_int_equal(own->timeout_ns, 100 * MS);
+  assert_int_equal(method(f, "/x.Y/M")->fallback->timeout_ns, 2 * MS);
+  assert_int_equal(method(f, "/a.B/M")->fallback->timeout_ns, 1 * MS);
+  assert_ptr_equal(method(f, "/a.B/M")->fallback, method(f, "/a.C/M")->fallback);
+}
+
 static void trace_identifiers_pass_if_the_options_say_so(void **state) {
   struct fixture *f = *state;
   assert_int_equal(make(f), WEIR_OK);
@@ -324,6 +359,13 @@ static const struct breakage breakages[] = {
     BROKEN("breaker.failureRatio", breaker.failure_ratio, double, NAN),
     BROKEN("retry.owner", retry.owner, enum weir_retry_owner, (enum weir_retry_owner)9),
     BROKEN("retry.minAttemptTime", retry.min_attempt_time_ns, int64_t, -1),
+    BROKEN("fallback.timeout", fallback.timeout_ns, int64_t, 0),
+    BROKEN("fallback.maxConcurrent", fallback.max_concurrent, uint32_t, 0),
+    BROKEN("fallback.maxConcurrent", fallback.max_concurrent, uint32_t, 1025),
+    BROKEN("fallback", fallback.size, size_t, 7),
+    BROKEN("methods[0].fallback.timeout", own_fallback.timeout_ns, int64_t, -1),
+    BROKEN("methods[0].fallback.maxConcurrent", own_fallback.max_concurrent, uint32_t, 1025),
+    BROKEN("methods[0].fallback", own_fallback.size, size_t, 7),
     BROKEN("methods[0].service", methods[0].service, char *, NULL),
     BROKEN("methods[0].service", methods[0].service, char *, "/a.B"),
     BROKEN("methods[0].method", methods[0].method, char *, NULL),
@@ -367,6 +409,7 @@ static void a_value_out_of_range_is_refused_and_named(void **state) {
     f->methods[0].service = "a.B";
     f->methods[0].method = "C";
     f->methods[0].translation = &f->own;
+    f->methods[0].fallback = &f->own_fallback;
     f->methods[0].retry =
         (struct weir_retry_policy){.max_attempts = 2,
                                    .retryable_codes = 1u << GRPC_STATUS_UNAVAILABLE,
@@ -543,6 +586,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_methods_translation_is_taken_whole, setup, teardown),
       cmocka_unit_test_setup_teardown(translations_are_told_apart_by_where_the_program_has_them,
                                       setup, teardown),
+      cmocka_unit_test_setup_teardown(a_methods_rules_for_the_fallback_are_taken_whole, setup,
+                                      teardown),
       cmocka_unit_test_setup_teardown(trace_identifiers_pass_if_the_options_say_so, setup,
                                       teardown),
       cmocka_unit_test_setup_teardown(an_earlier_programs_translation_leaves_the_rest_built_in,
