@@ -16,6 +16,7 @@
 #include <weir/completion_queue.h>
 #include <weir/error.h>
 #include <weir/export.h>
+#include <weir/fallback.h>
 #include <weir/inbound.h>
 #include <weir/interceptor.h>
 #include <weir/log.h>
@@ -42,12 +43,14 @@ struct weir_channel_options {
   const struct weir_allocator *allocator; /* NULL = malloc */
   const struct weir_random *random;       /* NULL = a generator a thread, seeded by the system */
   enum weir_core_retries core_retries;    /* of weir_channel_wrap; no other function looks at it */
+  /* NULL = none; copied, and what its `context` is belongs to the channel once it has been made */
+  const struct weir_fallback *fallback;
 };
 
 #define WEIR_CHANNEL_OPTIONS_INIT                                                                \
   {                                                                                              \
     .size = sizeof(struct weir_channel_options), .policy = NULL, .log = NULL, .allocator = NULL, \
-    .random = NULL, .core_retries = WEIR_CORE_RETRIES_UNKNOWN                                    \
+    .random = NULL, .core_retries = WEIR_CORE_RETRIES_UNKNOWN, .fallback = NULL                  \
   }
 
 /* Makes a channel, as grpc_channel_create does, with a policy. The core's own retries are switched
@@ -278,10 +281,22 @@ struct weir_channel_counters {
   size_t size;
   uint64_t n_clamped_deadlines; /* calls whose deadline a ceiling of the policy brought nearer */
   uint64_t n_detached_calls;    /* calls made for a request, with WEIR_INBOUND_DETACHED */
+
+  /* Failed calls by what became of it to ask the fallback; each is counted once. */
+  uint64_t n_fallback_hits;
+  uint64_t n_fallback_misses;
+  uint64_t n_fallback_broken;
+  uint64_t n_fallback_timeouts;
+  uint64_t n_fallback_busy;
+  uint64_t n_fallback_no_resources;
+  uint64_t n_fallback_abandoned; /* cancelled, or the queue was shut down */
+  /* Answers that came when their calls had ended. So many of the timeouts and the abandoned as this
+   * does not have are still being asked, or stuck for ever. */
+  uint64_t n_fallback_late;
 };
 
 #define WEIR_CHANNEL_COUNTERS_INIT \
-  { .size = sizeof(struct weir_channel_counters), .n_clamped_deadlines = 0, .n_detached_calls = 0 }
+  { .size = sizeof(struct weir_channel_counters) }
 
 /* Reads a channel's counters. They only grow; while calls are made, one may be ahead of another.
  *

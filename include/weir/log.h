@@ -9,6 +9,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/fallback.h>
 #include <weir/outcome.h>
 #include <weir/reason.h>
 
@@ -23,8 +24,9 @@ struct weir_bytes {
 };
 
 enum weir_log_event {
-  WEIR_LOG_CALL_FAILED = 0, /* at a boundary; one record a call */
-  WEIR_LOG_CHANNEL_WRAPPED  /* one that weir can't keep all its promises on; once a channel */
+  /* at a boundary; one record a call, also of one that a fallback has answered */
+  WEIR_LOG_CALL_FAILED = 0,
+  WEIR_LOG_CHANNEL_WRAPPED /* one that weir can't keep all its promises on; once a channel */
 };
 
 /* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is
@@ -51,6 +53,8 @@ struct weir_log_record {
   int64_t time_unix_ns;    /* the same for people, on the wall clock: since 1970 in UTC */
   struct weir_bytes trace; /* traceparent of the request that was being served; empty = none */
   const char *text;        /* of an event that is no failed call; "" otherwise */
+  enum weir_fallback_result fallback_result; /* as in the call's report */
+  const char *fallback_source;               /* likewise; "" where that is NULL */
 };
 
 /* A receiver of records, borrowed until the last channel made with it is gone, and the last of its

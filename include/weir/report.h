@@ -13,6 +13,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/fallback.h>
 #include <weir/interceptor.h>
 #include <weir/outcome.h>
 #include <weir/reason.h>
@@ -47,7 +48,7 @@ struct weir_call_report {
   struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
   int64_t total_ns;            /* from the start of the first batch to the end of the call */
   int64_t next_probe_in_ns;    /* with BREAKER_OPEN: when the breaker will let a probe through */
-  const char *fallback_source; /* NULL: none ran; static */
+  const char *fallback_source; /* with HIT: what the message comes from; else NULL; static */
   char reference[WEIR_REFERENCE_LENGTH + 1]; /* as in the message and the log; "" = none */
   bool do_not_retry;                         /* the service's own caller should not try again */
   /* another call may go better: the failure came from the server or the network, and not from this
@@ -57,7 +58,7 @@ struct weir_call_report {
    * to the call, by its parent or by the method's timeout */
   bool deadline_clamped;
 
-  /* What ate total_ns: its three parts, none of them negative. */
+  /* What ate total_ns: its parts, none of them negative; fallback_ns is the fourth. */
 
   /* The attempts' durations, each from its start until a thread that drains the queue took its end
    * from there. */
@@ -67,6 +68,13 @@ struct weir_call_report {
   int64_t backoff_ns;
   /* The rest: a wait was over, and no thread drained the queue to start the next attempt. */
   int64_t queued_ns;
+
+  /* What came of asking the fallback. With HIT, `code` is OK, and the rest still tells how the call
+   * to the service ended. */
+  enum weir_fallback_result fallback_result;
+  /* The wait for it: until a thread that drains the queue took the answer from there, or until its
+   * time was up. */
+  int64_t fallback_ns;
 };
 
 /* A report that no call has filled in is not one of success. */

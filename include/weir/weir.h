@@ -16,6 +16,7 @@
 #include <weir/decide.h>
 #include <weir/error.h>
 #include <weir/export.h>
+#include <weir/fallback.h>
 #include <weir/inbound.h>
 #include <weir/interceptor.h>
 #include <weir/json_log.h>

@@ -6,6 +6,7 @@
 #include <grpc/slice.h>
 
 #include "src/base/container_of.h"
+#include "src/call/fallback.h"
 #include "src/call/one_batch.h"
 #include "src/call/stream.h"
 #include "src/time/instant.h"
@@ -100,13 +101,13 @@ static void note_wait(weir_call *call, int64_t now_ns) {
   }
 }
 
-/* Ends the call with call->outcome, and hands out what is owed. */
+/* Ends the call with call->outcome, and hands out what is owed, unless a fallback is asked first. */
 static void end_waiting(weir_call *call, const struct weir_event *event) {
-  weir__call_end(call, event);
-  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
-    weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
-  } else {
+  if (call->plan.shape == WEIR_CALL_SHAPE_STREAM) {
+    weir__call_end(call, event);
     weir__stream_end_waiting(call);
+  } else if (weir__call_end_or_ask(call, event)) {
+    weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
   }
 }
 
@@ -128,6 +129,11 @@ void weir__backoff_on_due(struct weir__timer *timer, int64_t now_ns) {
 }
 
 void weir__backoff_cancelled(weir_call *call) {
+  /* relaxed: who has taken the timer owns the call's end */
+  if ((atomic_load_explicit(&call->state, memory_order_relaxed) & WEIR__CALL_ASKED) != 0) {
+    weir__fallback_cancelled(call);
+    return;
+  }
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
   note_wait(call, event.now_ns);
   weir__call_set_local_outcome(call, WEIR_ORIGIN_LOCAL_CANCEL, event.now_ns);

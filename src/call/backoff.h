@@ -19,7 +19,8 @@ bool weir__backoff_begin(weir_call *call, const struct weir_event *event);
 /* The wait is over, or the queue is being shut down. */
 void weir__backoff_on_due(struct weir__timer *timer, int64_t now_ns);
 
-/* Ends a call whose wait was taken from the queue: it was cancelled. */
+/* Ends a call whose wait, for a retry or for a fallback, was taken from the queue: it was
+ * cancelled. */
 void weir__backoff_cancelled(weir_call *call);
 
 #endif /* WEIR_SRC_CALL_BACKOFF_H */

@@ -10,6 +10,7 @@
 #include "src/call/backoff.h"
 #include "src/call/stream.h"
 #include "src/call/stream_timer.h"
+#include "src/fallback/asking.h"
 #include "src/time/instant.h"
 #include "src/time/timespec.h"
 
@@ -85,7 +86,10 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
 }
 
 void weir__call_drop_request(weir_call *call) {
-  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+  /* relaxed: the caller has set it, or has the last share */
+  if ((atomic_load_explicit(&call->state, memory_order_relaxed) & WEIR__CALL_ASKED) != 0) {
+    weir__asking_release(call->asking);
+  } else if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
     weir__request_fini(&call->request, &call->environment->replay_budget,
                        call->environment->allocator);
   } else {
@@ -365,8 +369,10 @@ static bool is_end_of_stream(const weir_call *call, const struct weir__completio
   const uint8_t sends = WEIR__OP_BIT(GRPC_OP_SEND_INITIAL_METADATA) |
                         WEIR__OP_BIT(GRPC_OP_SEND_MESSAGE) |
                         WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT);
-  return call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH && call->attempt.core != NULL &&
-         !call->ended_here && (completion->op_types & sends) == 0;
+  bool answered = (call->attempt.core != NULL && !call->ended_here) ||
+                  call->fallback_result == WEIR_FALLBACK_HIT;
+  return call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH && answered &&
+         (completion->op_types & sends) == 0;
 }
 
 void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out) {

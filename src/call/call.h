@@ -51,7 +51,9 @@ enum weir__call_state {
   /* a call in several batches, each of which goes straight to the core: nothing is written down */
   WEIR__CALL_DIRECT = 1u << 6,
   /* a call in several batches whose timer has been armed, and may be */
-  WEIR__CALL_TIMED = 1u << 7
+  WEIR__CALL_TIMED = 1u << 7,
+  /* a call in one batch has failed, and asked the fallback: `asking` is set */
+  WEIR__CALL_ASKED = 1u << 8
 };
 
 /* The states of `progress`. */
@@ -97,6 +99,7 @@ _Static_assert(WEIR_N_STATUS_CODES <= WEIR__ATTEMPT_CODE_MASK + 1 &&
                    (WEIR_ORIGIN_LOCAL_SHUTDOWN << WEIR__ATTEMPT_CODE_BITS) <= UINT8_MAX,
                "a code and an origin fit into a byte");
 
+struct weir__asking; /* src/fallback/asking.h */
 struct weir__stream;
 
 struct weir_call {
@@ -119,8 +122,9 @@ struct weir_call {
   /* What the core's call is made with. */
   grpc_call *parent; /* a reference; NULL = none */
   uint32_t propagation_mask;
-  bool clamp_counted; /* the channel's counter knows of plan.deadline_clamped */
-  bool detached;      /* from `inbound`, whose deadline does not bind it */
+  bool clamp_counted;      /* the channel's counter knows of plan.deadline_clamped */
+  bool detached;           /* from `inbound`, whose deadline does not bind it */
+  uint8_t fallback_result; /* an enum weir_fallback_result; set before ENDED */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
 
@@ -128,6 +132,7 @@ struct weir_call {
   union {
     struct weir__request request; /* of a call in one batch */
     struct weir__stream *stream;  /* of one in several */
+    struct weir__asking *asking;  /* of one in one batch that has ASKED: it sends no more */
   };
   struct weir__attempt attempt;
   struct weir__timer backoff;
@@ -299,6 +304,13 @@ void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *e
  * hold, and makes what the caller is to see. Exactly once a call, by the thread that owns its end.
  * Sets ENDED. */
 void weir__call_end(weir_call *call, const struct weir_event *event);
+
+/* The same for a call in one batch, which may have failed. False: a fallback has been asked, and the
+ * call ends with the answer, or without; it may be over. */
+WEIR_MUST_CHECK bool weir__call_end_or_ask(weir_call *call, const struct weir_event *event);
+
+/* The second half of the end: makes what the caller is to see. */
+void weir__call_conclude(weir_call *call, const struct weir_event *event);
 
 /* Hands a batch's outputs to the application, and says whether its event is a success. `core_ok`:
  * what the core said, or false for a batch that never got there. */

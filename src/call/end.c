@@ -6,10 +6,12 @@
 #include <grpc/support/alloc.h>
 
 #include "src/call/call.h"
+#include "src/call/fallback.h"
 #include "src/call/presentation.h"
 #include "src/call/stream.h"
 
-void weir__call_end(weir_call *call, const struct weir_event *event) {
+/* The layers hear of the end, and of nothing after it: what a fallback answers is none of theirs. */
+static void settle(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->environment->stack;
   /* Of the call: a backoff may have followed its last attempt. */
   call->outcome.ended_at_ns = event->now_ns;
@@ -19,20 +21,31 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
   }
   weir__stack_release(stack, call->layer_states, event, call->n_admitted);
   call->n_admitted = 0;
+}
 
+static void let_go_of_parent(weir_call *call) {
   weir__parent_watch_stop(call);
   if (call->parent != NULL) {
     const struct weir__transport *transport = weir__queue_transport(call->queue);
     transport->call_unref(transport->context, call->parent);
     call->parent = NULL;
   }
+}
+
+/* Puts weir's words in the place of a response that is not for the caller. */
+static void say_own_words(weir_call *call) {
+  bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL &&
+                   !weir__stream_is_between(call);
+  if (!under_way) { /* another thread may be handing it out */
+    weir__attempt_drop_response(&call->attempt);
+  }
+  weir__call_set_own_words(call);
+}
+
+void weir__call_conclude(weir_call *call, const struct weir_event *event) {
+  let_go_of_parent(call);
   if (call->ended_here) {
-    bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL &&
-                     !weir__stream_is_between(call);
-    if (!under_way) { /* another thread may be handing it out */
-      weir__attempt_drop_response(&call->attempt);
-    }
-    weir__call_set_own_words(call);
+    say_own_words(call);
   }
   if (!weir__outcome_is_ok(&call->outcome)) {
     weir__call_present_failure(call, event);
@@ -42,6 +55,21 @@ void weir__call_end(weir_call *call, const struct weir_event *event) {
   if ((state & WEIR__CALL_METADATA_AWAITED) != 0) {
     weir__queue_push_ready(call->queue, weir__call_metadata_completion(call));
   }
+}
+
+void weir__call_end(weir_call *call, const struct weir_event *event) {
+  settle(call, event);
+  weir__call_conclude(call, event);
+}
+
+bool weir__call_end_or_ask(weir_call *call, const struct weir_event *event) {
+  settle(call, event);
+  if (!weir__outcome_is_ok(&call->outcome) && call->environment->fallbacks != NULL &&
+      weir__fallback_begin(call, event)) {
+    return false;
+  }
+  weir__call_conclude(call, event);
+  return true;
 }
 
 /* --- handing out --- */

@@ -12,18 +12,23 @@
 
 #include <weir/allocator.h>
 #include <weir/clock.h>
+#include <weir/fallback.h>
 #include <weir/log.h>
 #include <weir/policy.h>
 
 #include "src/call/replay_budget.h"
 #include "src/stack/stack.h"
 
+struct weir__fallbacks;         /* src/fallback/fallbacks.h */
 struct weir__registered_method; /* src/channel/registered_method.h */
+
+#define WEIR__N_FALLBACK_RESULTS (WEIR_FALLBACK_SHUTDOWN + 1)
 
 /* Calls that were made in a way that somebody may want to know of; see weir_channel_counters. */
 struct weir__call_counters {
   _Atomic uint64_t n_clamped_deadlines;
   _Atomic uint64_t n_detached_calls;
+  _Atomic uint64_t n_fallback_results[WEIR__N_FALLBACK_RESULTS]; /* by the result */
 };
 
 /* Relaxed: a count that nothing else is ordered by. */
@@ -52,6 +57,7 @@ struct weir__environment {
   struct weir__call_counters counters;
   struct weir__reconnect reconnect;
   _Atomic(struct weir__registered_method *) registered; /* a list that only grows */
+  struct weir__fallbacks *fallbacks;                    /* NULL = there is no fallback */
   struct weir__environment *previous_claim; /* this and `next_claim`: src/channel/core_claims.c's */
   struct weir__environment *next_claim;
 };

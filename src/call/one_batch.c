@@ -4,6 +4,7 @@
 #include <grpc/byte_buffer.h>
 
 #include "src/call/backoff.h"
+#include "src/call/fallback.h"
 
 /* Each operation's own part of the union is written by the caller; the rest of it is never read. */
 static void op_init(grpc_op *op, grpc_op_type type, uint32_t flags) {
@@ -91,12 +92,23 @@ static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_ev
       weir__backoff_begin(call, &event)) {
     return false;
   }
-  weir__call_end(call, &event);
+  if (!weir__call_end_or_ask(call, &event)) {
+    return false;
+  }
   weir__call_hand_over(call, completion, true, event_out);
   return true;
 }
 
+/* A call that is on the ready list and has not ended is there because a fallback has answered. */
+static void unary_deliver(struct weir__completion *completion, grpc_event *event_out) {
+  weir_call *call = weir__call_of(completion);
+  if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_ENDED) == 0) {
+    weir__fallback_conclude(call);
+  }
+  weir__call_deliver_ready(completion, event_out);
+}
+
 const struct weir__completion_ops weir__one_batch_ops = {
     .on_event = unary_on_event,
-    .deliver = weir__call_deliver_ready,
+    .deliver = unary_deliver,
 };

@@ -10,6 +10,7 @@
 #include "interceptors/translation/details.h"
 #include "interceptors/translation/translation.h"
 #include "src/call/call.h"
+#include "src/call/fallback.h"
 #include "src/time/clock.h"
 
 #define DETAILS_KEY "grpc-status-details-bin"
@@ -41,6 +42,7 @@ static struct weir_bytes trace_of(const weir_call *call) {
 static void log_failure(const weir_call *call) {
   const struct weir__environment *environment = call->environment;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
+  const char *source = weir__fallback_source(call);
   char *peer = call->attempt.core != NULL
                    ? transport->call_peer(transport->context, call->attempt.core)
                    : NULL;
@@ -64,6 +66,8 @@ static void log_failure(const weir_call *call) {
       .time_unix_ns = weir__wall_clock_now_ns(),
       .trace = trace_of(call),
       .text = "",
+      .fallback_result = (enum weir_fallback_result)call->fallback_result,
+      .fallback_source = source != NULL ? source : "",
   };
   environment->log->write(environment->log->context, &record);
   gpr_free(peer);
@@ -152,14 +156,19 @@ static void add_details(weir_call *call, grpc_slice details) {
   }
 }
 
-/* Puts weir's words in the place of everything the peer wrote about its status. The initial
- * metadata and the message may be with another thread that hands them out, and filters them. */
-static void scrub_status(weir_call *call, const struct weir_event *event) {
-  char message[WEIR__TRANSLATION_MESSAGE_BYTES];
+static bool make_reference(weir_call *call, const struct weir_event *event) {
   bool with_reference = call->plan.method->translation->message_ref;
   if (with_reference) {
     weir__reference_make(event->random->next(event->random->context), call->reference);
   }
+  return with_reference;
+}
+
+/* Puts weir's words in the place of everything the peer wrote about its status. The initial
+ * metadata and the message may be with another thread that hands them out, and filters them. */
+static void scrub_status(weir_call *call, const struct weir_event *event) {
+  char message[WEIR__TRANSLATION_MESSAGE_BYTES];
+  bool with_reference = make_reference(call, event);
   log_failure(call);
   size_t size = weir__translation_message(
       call->plan.visible_code, with_reference ? call->reference : NULL, message, sizeof message);
@@ -191,9 +200,26 @@ static void bound_message(weir_call *call) {
   call->attempt.details = bounded;
 }
 
+/* --- a fallback --- */
+
+/* The caller sees a success, and nothing of the failure; the log is told of it all the same. */
+static void show_answer(weir_call *call, const struct weir_event *event) {
+  call->plan.visible_code = GRPC_STATUS_OK;
+  if (call->plan.scrubbed) {
+    (void)make_reference(call, event);
+    log_failure(call);
+  }
+  call->plan.scrubbed = false;
+  call->plan.do_not_retry = false; /* there is nothing that could be tried again */
+  weir__attempt_drop_response(&call->attempt);
+  call->attempt.message = weir__fallback_take_message(call);
+}
+
 void weir__call_present_failure(weir_call *call, const struct weir_event *event) {
   weir__stack_present(&call->environment->stack, &call->outcome, &call->plan);
-  if (call->plan.scrubbed) {
+  if (call->fallback_result == WEIR_FALLBACK_HIT) {
+    show_answer(call, event);
+  } else if (call->plan.scrubbed) {
     scrub_status(call, event);
   } else {
     bound_message(call);

@@ -2,13 +2,14 @@
 #include <string.h>
 
 #include "src/call/call.h"
+#include "src/call/fallback.h"
 
 #define NS_PER_US 1000
 
 /* Another call may go better: the failure is the server's or the network's, and nothing says that
  * it will stay. */
 static bool caller_may_retry(const weir_call *call) {
-  return weir_outcome_is_retryable(&call->outcome) &&
+  return call->fallback_result != WEIR_FALLBACK_HIT && weir_outcome_is_retryable(&call->outcome) &&
          weir_outcome_blames_downstream(&call->outcome) && !call->plan.do_not_retry;
 }
 
@@ -22,7 +23,9 @@ static void report_times(const weir_call *call, struct weir_call_report *report)
   report->total_ns = total_ns > 0 ? total_ns : 0;
   report->attempts_ns = call->attempts_ns > 0 ? at_most(call->attempts_ns, report->total_ns) : 0;
   report->backoff_ns = at_most(call->backoff_ns, report->total_ns - report->attempts_ns);
-  report->queued_ns = report->total_ns - report->attempts_ns - report->backoff_ns;
+  int64_t rest_ns = report->total_ns - report->attempts_ns - report->backoff_ns;
+  report->fallback_ns = at_most(weir__fallback_waited_ns(call), rest_ns);
+  report->queued_ns = rest_ns - report->fallback_ns;
 }
 
 static void report_attempts(const weir_call *call, struct weir_call_report *report) {
@@ -55,10 +58,11 @@ enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_rep
       .breaker_state = call->plan.breaker_state,
       .n_attempts = call->n_sent,
       .next_probe_in_ns = call->plan.next_probe_in_ns,
-      .fallback_source = NULL,
+      .fallback_source = weir__fallback_source(call),
       .do_not_retry = call->plan.do_not_retry,
       .caller_may_retry = caller_may_retry(call),
       .deadline_clamped = call->plan.deadline_clamped,
+      .fallback_result = (enum weir_fallback_result)call->fallback_result,
   };
   memcpy(report.reference, call->reference, sizeof report.reference);
   report_times(call, &report);

@@ -203,6 +203,23 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
                    ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
 }
 
+/* The call ends before anything was sent. */
+static void end_unsent(weir_call *call, struct weir__completion *completion,
+                       const struct weir_event *event) {
+  bool has_ended = true;
+  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+    /* Before: when a fallback is asked, the call may be over as soon as that has begun. */
+    atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
+    has_ended = weir__call_end_or_ask(call, event);
+  } else {
+    weir__call_end(call, event);
+    atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
+  }
+  if (has_ended) {
+    weir__queue_push_ready(call->queue, completion);
+  }
+}
+
 static grpc_call_error start_first(weir_call *call, const struct weir__batch *batch, void *tag) {
   bool one_batch = (batch->op_types & WEIR__UNARY_OPS) == WEIR__UNARY_OPS;
   grpc_call_error error =
@@ -220,9 +237,7 @@ static grpc_call_error start_first(weir_call *call, const struct weir__batch *ba
   if (error != GRPC_CALL_OK) {
     undo_first(call, batch, &event, deadline_at_ns);
   } else if (refused) {
-    weir__call_end(call, &event);
-    atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
-    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+    end_unsent(call, &call->completions[batch->slot], &event);
   }
   return error;
 }

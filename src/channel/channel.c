@@ -14,6 +14,7 @@
 #include "src/call/reconnect.h"
 #include "src/channel/core_claims.h"
 #include "src/channel/registered_method.h"
+#include "src/fallback/fallbacks.h"
 #include "src/log/json_log.h"
 #include "src/outcome/wire_signals.h"
 #include "src/policy/policy.h"
@@ -104,8 +105,16 @@ void weir__environment_unref(struct weir__environment *environment) {
     weir__core_unclaim(environment);
     grpc_channel_destroy(environment->channel);
   }
+  struct weir__fallbacks *fallbacks = environment->fallbacks;
   weir__free(environment->allocator, environment->target);
   weir__free(environment->allocator, environment);
+  weir__fallbacks_unref(fallbacks); /* last: the application's hook may do what it likes */
+}
+
+/* No channel comes of it: what the application gave stays its own. */
+static void environment_undo(struct weir__environment *environment) {
+  weir__fallbacks_disown(environment->fallbacks);
+  weir__environment_unref(environment);
 }
 
 static struct weir__environment *environment_new(const char *target,
@@ -127,6 +136,9 @@ static struct weir__environment *environment_new(const char *target,
   atomic_init(&environment->counters.n_clamped_deadlines, 0);
   atomic_init(&environment->counters.n_detached_calls, 0);
   atomic_init(&environment->reconnect.not_before_ns, INT64_MIN);
+  for (size_t i = 0; i < WEIR__N_FALLBACK_RESULTS; i++) {
+    atomic_init(&environment->counters.n_fallback_results[i], 0);
+  }
   environment->target = weir__copy_text(allocator, target, strlen(target));
   environment->policy =
       options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
@@ -138,11 +150,15 @@ static struct weir__environment *environment_new(const char *target,
     environment->replay_budget.max_bytes =
         weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;
   }
+  if (options->fallback != NULL) {
+    environment->fallbacks = weir__fallbacks_new(options->fallback, allocator);
+  }
   if (environment->target == NULL || environment->policy == NULL ||
+      (options->fallback != NULL && environment->fallbacks == NULL) ||
       weir__stack_init(&environment->stack, environment->policy, target, core_retries, allocator) !=
           WEIR_OK ||
       environment->stack.states_bytes > WEIR__CALL_STATES_BYTES) {
-    weir__environment_unref(environment);
+    environment_undo(environment);
     return NULL;
   }
   return environment;
@@ -157,13 +173,18 @@ weir_channel *weir__channel_new(const char *target, const struct weir__transport
   }
   weir_channel *channel = weir__zalloc(environment->allocator, sizeof *channel);
   if (channel == NULL) {
-    weir__environment_unref(environment);
+    environment_undo(environment);
     return NULL;
   }
   atomic_init(&channel->n_refs, 1);
   channel->environment = environment;
   channel->transport = transport;
   return channel;
+}
+
+void weir__channel_undo(weir_channel *channel) {
+  weir__fallbacks_disown(channel->environment->fallbacks);
+  weir_channel_destroy(channel);
 }
 
 bool weir__channel_log_is_usable(const struct weir_log_sink *log) {
@@ -175,7 +196,7 @@ static weir_channel *channel_begin(const char *target, const struct weir_channel
   struct weir_channel_options known = WEIR_CHANNEL_OPTIONS_INIT;
   if (target == NULL ||
       (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) ||
-      !weir__channel_log_is_usable(known.log)) {
+      !weir__channel_log_is_usable(known.log) || weir__fallback_check(known.fallback) != WEIR_OK) {
     return NULL;
   }
   return weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known);
@@ -192,7 +213,7 @@ static weir_channel *channel_begin_with(const char *target, const grpc_channel_a
                                         grpc_channel_args *all_out) {
   weir_channel *channel = channel_begin(target, options);
   if (channel != NULL && !core_args_init(args, channel->environment, all_out)) {
-    weir_channel_destroy(channel);
+    weir__channel_undo(channel);
     return NULL;
   }
   return channel;
@@ -410,6 +431,27 @@ enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
   return WEIR_OK;
 }
 
+static void read_fallback_counters(const struct weir__environment *environment,
+                                   struct weir_channel_counters *counters) {
+  uint64_t results[WEIR__N_FALLBACK_RESULTS];
+  for (size_t i = 0; i < WEIR__N_FALLBACK_RESULTS; i++) {
+    results[i] =
+        atomic_load_explicit(&environment->counters.n_fallback_results[i], memory_order_relaxed);
+  }
+  counters->n_fallback_hits = results[WEIR_FALLBACK_HIT];
+  counters->n_fallback_misses = results[WEIR_FALLBACK_MISS];
+  counters->n_fallback_broken = results[WEIR_FALLBACK_BROKEN];
+  counters->n_fallback_timeouts = results[WEIR_FALLBACK_TIMED_OUT];
+  counters->n_fallback_busy = results[WEIR_FALLBACK_BUSY];
+  counters->n_fallback_no_resources = results[WEIR_FALLBACK_NO_RESOURCES];
+  counters->n_fallback_abandoned =
+      results[WEIR_FALLBACK_CANCELLED] + results[WEIR_FALLBACK_SHUTDOWN];
+  if (environment->fallbacks != NULL) {
+    counters->n_fallback_late =
+        atomic_load_explicit(&environment->fallbacks->n_late, memory_order_relaxed);
+  }
+}
+
 enum weir_error weir_channel_get_counters(weir_channel *channel,
                                           struct weir_channel_counters *counters_out) {
   const struct weir__call_counters *counters = &channel->environment->counters;
@@ -423,6 +465,7 @@ enum weir_error weir_channel_get_counters(weir_channel *channel,
           atomic_load_explicit(&counters->n_clamped_deadlines, memory_order_relaxed),
       .n_detached_calls = atomic_load_explicit(&counters->n_detached_calls, memory_order_relaxed),
   };
+  read_fallback_counters(channel->environment, &read);
   memcpy(counters_out, &read, read.size);
   return WEIR_OK;
 }

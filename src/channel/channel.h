@@ -28,6 +28,9 @@ weir_channel *weir__channel_new(const char *target, const struct weir__transport
                                 enum weir_core_retries core_retries,
                                 const struct weir_channel_options *options);
 
+/* Ends a channel that the application is never to see. */
+void weir__channel_undo(weir_channel *channel);
+
 /* A sink that can't be written to would be found out at the first failure. NULL = weir's own. */
 bool weir__channel_log_is_usable(const struct weir_log_sink *log);
 

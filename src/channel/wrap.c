@@ -9,6 +9,7 @@
 #include "src/base/options.h"
 #include "src/channel/channel.h"
 #include "src/channel/core_claims.h"
+#include "src/fallback/fallbacks.h"
 #include "src/time/clock.h"
 
 static const char not_held[] =
@@ -25,6 +26,7 @@ static void log_wrapped(const struct weir__environment *environment) {
       .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL)),
       .time_unix_ns = weir__wall_clock_now_ns(),
       .text = not_held,
+      .fallback_source = "",
   };
   environment->log->write(environment->log->context, &record);
 }
@@ -59,12 +61,16 @@ enum weir_error weir_channel_wrap(grpc_channel *core, const struct weir_channel_
   if (core == NULL || !is_known(known.core_retries) || !weir__channel_log_is_usable(known.log)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
+  error = weir__fallback_check(known.fallback);
+  if (error != WEIR_OK) {
+    return error;
+  }
   weir_channel *channel = channel_over(core, &known);
   if (channel == NULL) {
     return WEIR_ERROR_NO_MEMORY;
   }
   if (!weir__core_claim(channel->environment, core)) {
-    weir_channel_destroy(channel);
+    weir__channel_undo(channel);
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
   if (known.core_retries == WEIR_CORE_RETRIES_UNKNOWN) {

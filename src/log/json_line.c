@@ -165,6 +165,14 @@ static const char *event_name(enum weir_log_event event) {
   return "unknown";
 }
 
+/* Nothing where none was asked. */
+static void put_fallback(struct writer *writer, const struct weir_log_record *record) {
+  if (record->fallback_result != WEIR_FALLBACK_NOT_ASKED) {
+    put_word(writer, "fallback", weir_fallback_result_name(record->fallback_result), WORD_BYTES);
+    put_word(writer, "fallback_source", record->fallback_source, WORD_BYTES);
+  }
+}
+
 static void put_failure(struct writer *writer, const struct weir_log_record *record) {
   put_word(writer, "ref", record->reference, WORD_BYTES);
   put_field(writer, "trace", record->trace, WORD_BYTES);
@@ -173,6 +181,7 @@ static void put_failure(struct writer *writer, const struct weir_log_record *rec
   put_word(writer, "origin", weir_origin_name(record->origin), WORD_BYTES);
   put_word(writer, "blames", weir_blame_name(record->blames), WORD_BYTES);
   put_word(writer, "reason", weir_reason_name(record->reason), WORD_BYTES);
+  put_fallback(writer, record);
   put_count(writer, "attempts", record->n_attempts);
   put_number(writer, "duration_us", record->duration_ns / NS_PER_US);
   put_field(writer, "path", record->path, SHORT_TEXT_BYTES);

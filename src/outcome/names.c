@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
 
+#include <weir/fallback.h>
 #include <weir/interceptor.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
@@ -119,6 +120,30 @@ const char *weir_reason_name(enum weir_reason reason) {
     return "SHUTDOWN";
   case WEIR_REASON_NO_MEMORY:
     return "NO_MEMORY";
+  }
+  return UNKNOWN_NAME;
+}
+
+const char *weir_fallback_result_name(enum weir_fallback_result result) {
+  switch (result) {
+  case WEIR_FALLBACK_NOT_ASKED:
+    return "NOT_ASKED";
+  case WEIR_FALLBACK_HIT:
+    return "HIT";
+  case WEIR_FALLBACK_MISS:
+    return "MISS";
+  case WEIR_FALLBACK_BROKEN:
+    return "BROKEN";
+  case WEIR_FALLBACK_TIMED_OUT:
+    return "TIMED_OUT";
+  case WEIR_FALLBACK_BUSY:
+    return "BUSY";
+  case WEIR_FALLBACK_NO_RESOURCES:
+    return "NO_RESOURCES";
+  case WEIR_FALLBACK_CANCELLED:
+    return "CANCELLED";
+  case WEIR_FALLBACK_SHUTDOWN:
+    return "SHUTDOWN";
   }
   return UNKNOWN_NAME;
 }

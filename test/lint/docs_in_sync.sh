@@ -1,6 +1,7 @@
 #!/bin/sh
 # test/lint/docs_in_sync.sh - the code that the documents show is the code that is built:
 #   README.md          its C is examples/unary.c
+#   doc/fallback.md    its C is examples/fallback.c
 #   doc/migration.md   its diff is the one between examples/client_before.c and client_after.c, which differ in prefixes,
 #                      the channel's creation and the header only
 #
@@ -27,6 +28,9 @@ same() {
 
 block c README.md >"$scratch/readme.c"
 same README.md examples/unary.c "$scratch/readme.c"
+
+block c doc/fallback.md >"$scratch/fallback.c"
+same doc/fallback.md examples/fallback.c "$scratch/fallback.c"
 
 block diff doc/migration.md >"$scratch/shown.diff"
 (cd examples && diff -u --label client_before.c --label client_after.c client_before.c client_after.c) >"$scratch/real.diff"

@@ -17,6 +17,7 @@
 
 #include "src/call/inbound.h"
 #include "src/channel/channel.h"
+#include "src/fallback/fallbacks.h"
 #include "src/queue/queue.h"
 #include "src/stack/stack.h"
 #include "src/time/timespec.h"
@@ -58,12 +59,15 @@ int fixture_setup(void **state) {
       .max_backoff_ns = SECONDS(1),
       .backoff_multiplier = 2.0,
   };
+  f->fallback_options = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
+  scripted_fallback_init(&f->fallback);
   f->policy_options = (struct weir_policy_options)WEIR_POLICY_OPTIONS_INIT;
   f->policy_options.name = "cart-policy";
   f->policy_options.deadline = &f->deadline;
   f->policy_options.translation = &f->translation;
   f->policy_options.breaker = &f->breaker;
   f->policy_options.retry = &f->retry;
+  f->policy_options.fallback = &f->fallback_options;
   f->policy_options.methods = &f->method;
   f->policy_options.n_methods = 1;
   *state = f;
@@ -95,7 +99,13 @@ weir_channel *fixture_make_channel(struct fixture *f, const char *target) {
   options.log = &f->log.base;
   options.allocator = &f->allocator.base;
   options.random = &f->random.base;
-  return weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options);
+  options.fallback = f->has_fallback ? &f->fallback.base : NULL;
+  weir_channel *channel =
+      weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options);
+  if (channel != NULL && f->has_fallback) {
+    channel->environment->fallbacks->threads = &f->fallback.threads;
+  }
+  return channel;
 }
 
 weir_completion_queue *fixture_make_queue(struct fixture *f, grpc_cq_completion_type type) {

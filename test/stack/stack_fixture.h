@@ -20,6 +20,7 @@
 #include "test/support/counting_allocator.h"
 #include "test/support/fake_clock.h"
 #include "test/support/log_recorder.h"
+#include "test/support/scripted_fallback.h"
 #include "test/support/scripted_transport.h"
 #include "test/support/seeded_random.h"
 
@@ -82,6 +83,9 @@ struct fixture {
   struct weir_breaker_options breaker;
   struct weir_retry_options retry;
   struct weir_method_options method; /* the entry without a name */
+  struct weir_fallback_options fallback_options;
+  struct scripted_fallback fallback;
+  bool has_fallback; /* channels are made with it */
   struct weir_policy_options policy_options;
 
   weir_policy *policy;

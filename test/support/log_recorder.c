@@ -26,6 +26,7 @@ static void record_failure(void *context, const struct weir_log_record *record) 
   copy(kept->error_string, record->error_string.data, record->error_string.size);
   copy(kept->trace, record->trace.data, record->trace.size);
   copy(kept->text, record->text, strlen(record->text));
+  copy(kept->fallback_source, record->fallback_source, strlen(record->fallback_source));
   kept->numbers = *record;
 }
 

@@ -23,6 +23,7 @@ struct recorded_failure {
   char error_string[LOG_RECORDER_TEXT];
   char trace[LOG_RECORDER_TEXT];
   char text[LOG_RECORDER_TEXT];
+  char fallback_source[LOG_RECORDER_TEXT];
   struct weir_log_record numbers; /* its pointers are not valid any more */
 };
 

@@ -88,6 +88,28 @@ static void a_record_is_one_json_object(void **state) {
   json_decref(json);
 }
 
+static void what_stood_in_is_told_where_one_was_asked(void **state) {
+  (void)state;
+  struct weir_log_record record = plain_record();
+  record.code = GRPC_STATUS_OK;
+  record.fallback_result = WEIR_FALLBACK_HIT;
+  record.fallback_source = "cache";
+  json_t *hit = parsed(&record);
+  assert_text(hit, "code", "OK");
+  assert_text(hit, "raw_code", "INVALID_ARGUMENT");
+  assert_text(hit, "fallback", "HIT");
+  assert_text(hit, "fallback_source", "cache");
+  assert_int_equal(json_object_size(hit), 19);
+  json_decref(hit);
+
+  record.fallback_result = WEIR_FALLBACK_TIMED_OUT;
+  record.fallback_source = "";
+  json_t *late = parsed(&record);
+  assert_text(late, "fallback", "TIMED_OUT");
+  assert_text(late, "fallback_source", "");
+  json_decref(late);
+}
+
 static void texts_come_back_as_they_were_or_replaced(void **state) {
   (void)state;
 #define BYTES(text) \
@@ -425,6 +447,7 @@ static void the_longest_record_there_can_be_is_whole(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_record_is_one_json_object),
+      cmocka_unit_test(what_stood_in_is_told_where_one_was_asked),
       cmocka_unit_test(texts_come_back_as_they_were_or_replaced),
       cmocka_unit_test(each_text_is_escaped),
       cmocka_unit_test(every_long_text_is_cut_and_the_others_stay),

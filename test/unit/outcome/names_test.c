@@ -7,6 +7,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/fallback.h>
 #include <weir/interceptor.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
@@ -79,12 +80,26 @@ static void reasons_have_names_of_their_own(void **state) {
   assert_string_equal(weir_reason_name((enum weir_reason)99), "UNKNOWN");
 }
 
+static void results_of_a_fallback_have_names_of_their_own(void **state) {
+  (void)state;
+  for (int a = WEIR_FALLBACK_NOT_ASKED; a <= WEIR_FALLBACK_SHUTDOWN; a++) {
+    const char *name = weir_fallback_result_name((enum weir_fallback_result)a);
+    assert_string_not_equal(name, "UNKNOWN");
+    for (int b = WEIR_FALLBACK_NOT_ASKED; b < a; b++) {
+      assert_string_not_equal(name, weir_fallback_result_name((enum weir_fallback_result)b));
+    }
+  }
+  assert_string_equal(weir_fallback_result_name(WEIR_FALLBACK_TIMED_OUT), "TIMED_OUT");
+  assert_string_equal(weir_fallback_result_name((enum weir_fallback_result)99), "UNKNOWN");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(codes_have_the_names_of_the_specification),
       cmocka_unit_test(origins_have_names),
       cmocka_unit_test(blames_and_bounds_have_names),
       cmocka_unit_test(reasons_have_names_of_their_own),
+      cmocka_unit_test(results_of_a_fallback_have_names_of_their_own),
   };
   return cmocka_run_group_tests_name("names", tests, NULL, NULL);
 }
