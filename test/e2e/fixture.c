@@ -87,6 +87,7 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
   options.policy = setup->policy != NULL ? policy_of(setup->policy) : NULL;
   options.random = setup->random;
+  options.fallback = setup->fallback;
   options.log = setup->log != NULL ? setup->log : &no_log;
   if (setup->default_log) {
     options.log = NULL;

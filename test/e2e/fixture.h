@@ -69,9 +69,10 @@ struct channel_setup {
   bool default_log;                 /* weir's own instead of `log` */
   const struct weir_random *random; /* NULL = the library's own */
   const grpc_channel_args *args;
-  grpc_channel_credentials *creds; /* NULL = insecure */
-  bool own_connection;             /* not shared with other channels; without `args` */
-  bool wrapped;                    /* the core makes it, and weir is put on it */
+  grpc_channel_credentials *creds;      /* NULL = insecure */
+  bool own_connection;                  /* not shared with other channels; without `args` */
+  bool wrapped;                         /* the core makes it, and weir is put on it */
+  const struct weir_fallback *fallback; /* NULL = none */
 };
 weir_channel *channel_new(const struct channel_setup *setup);
 
