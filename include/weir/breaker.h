@@ -6,8 +6,9 @@
  *
  * A channel has breakers of its own (weir/channel.h); this is for programs that guard something
  * else. Ask before each call (admit), and say how it ended (settle, or release). The time comes from
- * the caller: nanoseconds of one monotonic clock. Nothing is called back: what a call has changed
- * stands in its view. doc/breaker.md tells the rules, their numbers, and where those are from.
+ * the caller: nanoseconds of one monotonic clock; should it be set back after all, that is survived.
+ * Nothing is called back: what a call has changed stands in its view. doc/breaker.md tells the rules,
+ * their numbers, and where those are from.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_BREAKER_H
@@ -37,7 +38,8 @@ enum weir_breaker_scope {
 
 enum weir_breaker_mode {
   WEIR_BREAKER_MODE_ENFORCE = 0,
-  WEIR_BREAKER_MODE_SHADOW /* decides and counts as ever, and lets every call through */
+  /* Decides and counts as ever, and lets every call through. What is set by hand still holds. */
+  WEIR_BREAKER_MODE_SHADOW
 };
 
 /* When a circuit breaker opens, and how it closes again. Start from WEIR_BREAKER_OPTIONS_INIT. */
@@ -62,7 +64,9 @@ struct weir_breaker_options {
   enum weir_breaker_mode mode;
   /* this many failures with no success in between trip too, however far apart; 0 = no such rule */
   uint32_t consecutive_failures;
-  int64_t ramp_for_ns; /* after closing, the admitted share grows for so long; 0 = no ramp */
+  /* After closing, the share of calls that is let through grows from a tenth to all of them, for so
+   * long; 0 = at once. What trips meanwhile has been reopened (open_backoff). */
+  int64_t ramp_for_ns;
 };
 
 #define WEIR_BREAKER_OPTIONS_INIT                                                                \
@@ -88,8 +92,8 @@ WEIR_API const char *weir_breaker_state_name(enum weir_breaker_state state);
 /* What somebody has set by hand. */
 enum weir_breaker_override {
   WEIR_BREAKER_OVERRIDE_NONE = 0, /* the breaker decides */
-  WEIR_BREAKER_OVERRIDE_OPEN,     /* every call is refused until it is taken back */
-  WEIR_BREAKER_OVERRIDE_DISABLED  /* every call is let through, and none is counted */
+  WEIR_BREAKER_OVERRIDE_OPEN,     /* every call is refused until it is taken back; state OPEN */
+  WEIR_BREAKER_OVERRIDE_DISABLED  /* every call is let through, none is counted; state CLOSED */
 };
 
 /* Why a call was turned away. */
@@ -123,7 +127,8 @@ enum weir_breaker_ticket_stage {
   WEIR_BREAKER_TICKET_SUCCEEDED  /* a stream had its first message; only a failure can follow */
 };
 
-/* What an admitted call took, in the caller's memory. Zeroed = nothing. Programs only keep it. */
+/* What an admitted call took, in the caller's memory. Zeroed = nothing. Programs only keep it; one
+ * that has a place is a probe's. */
 struct weir_breaker_ticket {
   uint64_t generation;
   uint32_t place; /* a probe's; WEIR_BREAKER_NO_PLACE = admitted while CLOSED */
@@ -134,13 +139,16 @@ struct weir_breaker_ticket {
 /* How a breaker looked to one call. */
 struct weir_breaker_view {
   enum weir_breaker_state state;
-  /* with WEIR_BREAKER_MODE_SHADOW also of a call that was let through all the same */
+  /* Of weir_breaker_admit: why the call was turned away, or, with WEIR_BREAKER_MODE_SHADOW, would
+   * have been; of weir_breaker_look: why the next one would be; else NONE. */
   enum weir_breaker_refusal refusal;
-  uint64_t generation; /* grows with each change of state, and when an override is set */
-  /* until a call may get through: never negative, 0 while CLOSED, WEIR_NO_LIMIT_NS under
-   * WEIR_BREAKER_OVERRIDE_OPEN */
+  /* One more with each change of state, and when an override is set or taken back. */
+  uint64_t generation;
+  /* Until a call may get through: never negative, 0 while CLOSED, WEIR_NO_LIMIT_NS under
+   * WEIR_BREAKER_OVERRIDE_OPEN. */
   int64_t next_probe_in_ns;
-  /* this very call made a change of state; of all calls exactly one sees each */
+  /* This very call started `generation`, and made `state` of `changed_from` (an override may find
+   * it so already). Of all calls exactly one is told so of each generation. */
   bool changed;
   enum weir_breaker_state changed_from;
 };
@@ -149,8 +157,8 @@ struct weir_breaker_view {
 struct weir_breaker_snapshot {
   size_t size;
   enum weir_breaker_state state;
-  uint64_t generation;      /* grows with each change of state */
-  uint64_t n_trips;         /* changes to OPEN */
+  uint64_t generation;      /* as in a view */
+  uint64_t n_trips;         /* changes to OPEN that the breaker itself made */
   uint64_t n_refused;       /* calls that were turned away */
   uint64_t n_probes;        /* calls let through while HALF_OPEN */
   uint64_t n_requests;      /* samples in the window */
@@ -158,7 +166,7 @@ struct weir_breaker_snapshot {
   int64_t next_probe_in_ns; /* 0 unless OPEN */
   uint64_t n_shadowed;      /* calls let through only because of WEIR_BREAKER_MODE_SHADOW */
   enum weir_breaker_override override;
-  uint32_t admitted_share_milli; /* thousandths of the calls: 1000 but in a ramp, or not CLOSED */
+  uint32_t admitted_share_milli; /* of 1000 calls: less in a ramp, 0 while OPEN or HALF_OPEN */
 };
 
 /* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
@@ -180,10 +188,11 @@ weir_breaker_new(const struct weir_breaker_options *options, const struct weir_a
  * Errors:    none. */
 WEIR_API void weir_breaker_free(weir_breaker *breaker);
 
-/* Lets a call through, or not. Takes no lock and allocates nothing.
+/* Lets a call through, or not. Takes no lock and allocates nothing. A call that is let through with
+ * a spent ticket (WEIR_BREAKER_MODE_SHADOW, WEIR_BREAKER_OVERRIDE_DISABLED) counts nowhere.
  *
  * Ownership: both outputs are the caller's, and always written; a refusal's ticket is spent.
- *            `random` is asked in a ramp only.
+ *            `random` is asked in a ramp only; NULL = a generator a thread, seeded by the system.
  * Threads:   any thread.
  * Errors:    none. */
 WEIR_API enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
@@ -203,7 +212,7 @@ WEIR_API void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_t
 /* Says how the call ended, and spends its ticket. A result of an earlier generation changes nothing.
  *
  * Ownership: `view_out` is the caller's, and written; NULL is allowed. `random` is asked for the
- *            jitter when this opens the breaker.
+ *            jitter when this opens the breaker; NULL as in weir_breaker_admit.
  * Threads:   any thread; one ticket on one at a time.
  * Errors:    none; a spent ticket is left alone. */
 WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
@@ -218,8 +227,9 @@ WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_tic
  * Errors:    none; a spent ticket is left alone. */
 WEIR_API void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *ticket);
 
-/* Whether a call that was let through may make a further attempt: the breaker is CLOSED and has
- * been since, or it only watches (WEIR_BREAKER_MODE_SHADOW, WEIR_BREAKER_OVERRIDE_DISABLED).
+/* Whether a call that was let through may make a further attempt: the breaker is CLOSED and, if the
+ * ticket is not spent, has been since; or it only watches (WEIR_BREAKER_MODE_SHADOW,
+ * WEIR_BREAKER_OVERRIDE_DISABLED).
  *
  * Ownership: nothing changes hands.
  * Threads:   any thread.
@@ -227,10 +237,11 @@ WEIR_API void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ti
 WEIR_API bool weir_breaker_still_admits(const weir_breaker *breaker,
                                         const struct weir_breaker_ticket *ticket);
 
-/* Sets an override, or takes it back: the breaker is then CLOSED, with an empty window. Each starts
- * a generation, so what was let through before no longer counts.
+/* Sets an override, or takes it back: the breaker is then CLOSED, with an empty window and no ramp.
+ * Each starts a generation, so what was let through before no longer counts.
  *
- * Ownership: `view_out` is the caller's, and written; NULL is allowed.
+ * Ownership: `view_out` is the caller's, and written; NULL is allowed. Without a clock, its
+ *            `next_probe_in_ns` is 0 but for WEIR_BREAKER_OVERRIDE_OPEN.
  * Threads:   any thread.
  * Errors:    none; the override that is set already changes nothing. */
 WEIR_API void weir_breaker_set_override(weir_breaker *breaker, enum weir_breaker_override override,

@@ -64,6 +64,7 @@ void fixture_breaker(struct fixture *f) {
   f->breaker = f->allocator.allocate(f, weir__breaker_bytes(&f->rules));
   assert_non_null(f->breaker);
   weir__breaker_init(f->breaker, &f->rules);
+  assert_true(weir__breaker_spread(f->breaker));
 }
 
 void fixture_breaker_end(struct fixture *f) {

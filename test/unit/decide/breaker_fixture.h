@@ -43,7 +43,7 @@ struct fixture {
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
 
-/* Makes f->breaker from f->options; ended by fixture_breaker_end. */
+/* Makes f->breaker from f->options, with all its stripes; ended by fixture_breaker_end. */
 void fixture_breaker(struct fixture *f);
 void fixture_breaker_end(struct fixture *f);
 

@@ -352,6 +352,27 @@ static void storm_of_all_transitions_keeps_the_rules(void **state) {
   fixture_breaker_end(f);
 }
 
+#define N_FLIPS 5000
+
+static void flip(struct worker *worker) {
+  for (uint32_t i = 0; i < N_FLIPS; i++) {
+    struct weir_breaker_view view;
+    weir_breaker_set_override(
+        worker->crew->f->breaker,
+        i % 2 == 0 ? WEIR_BREAKER_OVERRIDE_OPEN : WEIR_BREAKER_OVERRIDE_DISABLED, &view);
+    worker->n_admitted += view.changed;
+  }
+}
+
+static void overrides_at_once_start_a_generation_each(void **state) {
+  struct fixture *f = *state;
+  struct crew crew;
+  fixture_breaker(f);
+  crew_run(&crew, f, T0, flip);
+  assert_int_equal(fixture_snapshot(f, T0).generation, n_admitted(&crew));
+  fixture_breaker_end(f);
+}
+
 #define N_PATHS 200
 #define N_BREAKERS 100
 
@@ -408,6 +429,7 @@ int main(void) {
       TEST(trip_is_counted_once_however_many_failures_come_at_once),
       TEST(counts_of_all_threads_add_up),
       TEST(storm_of_all_transitions_keeps_the_rules),
+      TEST(overrides_at_once_start_a_generation_each),
       TEST(threads_find_the_same_breaker_for_a_path),
   };
   return cmocka_run_group_tests_name("breaker threads", tests, NULL, NULL);

@@ -205,7 +205,7 @@ static void counts_do_not_wrap(void **state) {
   fixture_breaker(f);
   fixture_calls(f, 1, GOOD, T0 * 4);
   /* The counter of the one bucket, moved to just below. */
-  atomic_fetch_add(&weir__breaker_first_stripe(f->breaker)->buckets[0].successes, UINT32_MAX - 2);
+  atomic_fetch_add(&weir__breaker_own_stripe(f->breaker)->buckets[0].successes, UINT32_MAX - 2);
   assert_int_equal(fixture_snapshot(f, T0 * 4).n_requests, UINT32_MAX - 1);
   fixture_calls(f, 5, GOOD, T0 * 4);
   assert_int_equal(fixture_snapshot(f, T0 * 4).n_requests, UINT64_C(0x100000003));
@@ -250,6 +250,131 @@ static void closes_with_an_empty_window(void **state) {
   fixture_breaker_end(f);
 }
 
+static const int64_t steps_back_ns[] = {
+    1,
+    MS(1),
+    MS(999),
+    SECONDS(1),
+    SECONDS(7),
+    SECONDS(30),
+    SECONDS(59),
+    SECONDS(60),
+    SECONDS(61),
+    SECONDS(90),
+    SECONDS(119),
+    SECONDS(120),
+    SECONDS(180),
+    SECONDS(200),
+    SECONDS(600),
+    SECONDS(3600),
+    SECONDS(86400) * 30,
+};
+
+/* However full the window was: of the calls after the step, five that fail are enough. */
+static void trips_after_the_clock_was_set_back(void **state) {
+  struct fixture *f = *state;
+  int64_t now_ns = T0 + SECONDS(86400) * 100;
+  for (size_t i = 0; i < sizeof steps_back_ns / sizeof steps_back_ns[0]; i++) {
+    for (uint32_t n_bad = 0; n_bad <= 2; n_bad++) {
+      fixture_breaker(f);
+      for (int64_t at_s = 60; at_s >= 0; at_s--) {
+        fixture_calls(f, 1, GOOD, now_ns - SECONDS(at_s));
+      }
+      fixture_calls(f, n_bad, BAD, now_ns);
+      for (int j = 0; j < 100; j++) {
+        struct weir_breaker_ticket ticket = {0};
+        struct weir_breaker_view view;
+        if (weir_breaker_admit(f->breaker, now_ns - steps_back_ns[i], &f->random, &ticket, &view) ==
+            WEIR_ADMISSION_PROCEED) {
+          fixture_settle(f, &ticket, BAD, now_ns - steps_back_ns[i]);
+        }
+      }
+      if (fixture_snapshot(f, now_ns - steps_back_ns[i]).state != WEIR_BREAKER_OPEN) {
+        fail_msg("%lld ns back: blind", (long long)steps_back_ns[i]);
+      }
+      fixture_breaker_end(f);
+    }
+  }
+}
+
+static void step_back_beyond_two_windows_empties_it(void **state) {
+  struct fixture *f = *state;
+  for (size_t i = 0; i < sizeof steps_back_ns / sizeof steps_back_ns[0]; i++) {
+    int64_t now_ns = T0 + SECONDS(86400) * 100;
+    fixture_breaker(f);
+    fixture_calls(f, 4, BAD, now_ns);
+    uint64_t n_left = fixture_snapshot(f, now_ns - steps_back_ns[i]).n_failures;
+    if (steps_back_ns[i] >= SECONDS(120) ? n_left != 0
+                                         : steps_back_ns[i] <= SECONDS(30) && n_left != 4) {
+      fail_msg("%lld ns back: %llu left", (long long)steps_back_ns[i], (unsigned long long)n_left);
+    }
+    fixture_breaker_end(f);
+  }
+}
+
+/* Whatever the clock did while it was not CLOSED. */
+static void closes_with_an_empty_window_after_any_step(void **state) {
+  struct fixture *f = *state;
+  f->options.probes = 1;
+  f->options.open_jitter = 0.0;
+  for (int64_t back_s = 0; back_s <= 1200; back_s++) {
+    int64_t now_ns = T0 + SECONDS(86400);
+    fixture_breaker(f);
+    for (int64_t at_s = 50; at_s > 0; at_s -= 7) {
+      fixture_calls(f, 1, BAD, now_ns - SECONDS(at_s));
+      if (fixture_snapshot(f, now_ns).state != WEIR_BREAKER_CLOSED) {
+        break;
+      }
+    }
+    now_ns -= SECONDS(back_s);
+    struct weir_breaker_ticket ticket;
+    struct weir_breaker_view view;
+    (void)weir_breaker_admit(f->breaker, now_ns, &f->random, &ticket, &view);
+    now_ns += view.next_probe_in_ns;
+    fixture_calls(f, 1, GOOD, now_ns);
+    struct weir_breaker_snapshot snapshot = fixture_snapshot(f, now_ns);
+    assert_int_equal(snapshot.state, WEIR_BREAKER_CLOSED);
+    assert_int_equal(snapshot.n_requests, 0);
+    fixture_breaker_end(f);
+  }
+}
+
+static void many_generations_leave_nothing_behind(void **state) {
+  struct fixture *f = *state;
+  fixture_breaker(f);
+  for (int i = 0; i < 2000; i++) {
+    fixture_calls(f, 2, BAD, T0);
+    assert_int_equal(fixture_snapshot(f, T0).n_failures, 2);
+    weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_DISABLED, NULL);
+    weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_NONE, NULL);
+    assert_int_equal(fixture_snapshot(f, T0).n_failures, 0);
+  }
+  fixture_breaker_end(f);
+}
+
+static void buckets_are_numbered_as_by_division(void **state) {
+  static const uint32_t counts[] = {1, 2, 3, 7, 10, 16, 59, 60};
+  static const int64_t times_ns[] = {0,        1, T0, INT64_MAX / 3, INT64_MAX / 2, INT64_MAX - 1,
+                                     INT64_MAX};
+  struct fixture *f = *state;
+  uint64_t chance = 1;
+  for (size_t i = 0; i < 4000; i++) {
+    uint32_t n_buckets = counts[i % 8];
+    chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    f->options.window_buckets = n_buckets;
+    f->options.window_ns = (int64_t)(n_buckets * (uint64_t)WEIR_MS_NS + (chance >> (2 + i % 40)));
+    weir__breaker_rules_init(&f->rules, &f->options, &f->allocator);
+    uint64_t bucket_ns = (uint64_t)f->options.window_ns / n_buckets;
+    for (size_t j = 0; j < 7 * 3; j++) {
+      uint64_t edge = (uint64_t)times_ns[j / 3] / bucket_ns * bucket_ns;
+      uint64_t at_ns = j % 3 == 0 ? (uint64_t)times_ns[j / 3] : edge - (j % 3 == 1 && edge > 0);
+      struct weir__breaker_moment moment = weir__breaker_moment_at(&f->rules, 0, (int64_t)at_ns);
+      assert_int_equal(moment.slot, at_ns / bucket_ns % n_buckets);
+      assert_int_equal(moment.epoch, at_ns / bucket_ns & f->rules.epoch_mask);
+    }
+  }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
@@ -267,6 +392,11 @@ int main(void) {
       TEST(counts_do_not_wrap),
       TEST(result_of_an_earlier_generation_is_in_no_count),
       TEST(closes_with_an_empty_window),
+      TEST(trips_after_the_clock_was_set_back),
+      TEST(step_back_beyond_two_windows_empties_it),
+      TEST(closes_with_an_empty_window_after_any_step),
+      TEST(many_generations_leave_nothing_behind),
+      TEST(buckets_are_numbered_as_by_division),
   };
   return cmocka_run_group_tests_name("breaker window", tests, NULL, NULL);
 }
