@@ -33,6 +33,11 @@ CHANGE(one_probe, options->probes = 1)
 CHANGE(one_breaker, options->max_breakers = 1)
 CHANGE(endless_lease, options->probe_lease_ns = WEIR_NO_LIMIT_NS)
 CHANGE(by_method, options->scope = WEIR_BREAKER_SCOPE_METHOD)
+CHANGE(shadow, options->mode = WEIR_BREAKER_MODE_SHADOW)
+CHANGE(one_in_a_row, options->consecutive_failures = 1)
+CHANGE(most_in_a_row, options->consecutive_failures = UINT32_MAX)
+CHANGE(ramp, options->ramp_for_ns = 1)
+CHANGE(endless_ramp, options->ramp_for_ns = WEIR_NO_LIMIT_NS)
 
 CHANGE(no_min_requests, options->min_requests = 0)
 CHANGE(no_ratio, options->failure_ratio = 0.0)
@@ -60,6 +65,8 @@ CHANGE(negative_lease, options->probe_lease_ns = -1)
 CHANGE(no_breakers, options->max_breakers = 0)
 CHANGE(negative_floor, options->deadline_floor_ns = -1)
 CHANGE(unknown_scope, options->scope = (enum weir_breaker_scope)3)
+CHANGE(unknown_mode, options->mode = (enum weir_breaker_mode)2)
+CHANGE(negative_ramp, options->ramp_for_ns = -1)
 
 static const struct {
   const char *why;
@@ -79,6 +86,11 @@ static const struct {
     {"a single breaker", one_breaker, NULL},
     {"a lease without end", endless_lease, NULL},
     {"another scope", by_method, NULL},
+    {"only watching", shadow, NULL},
+    {"a single failure trips", one_in_a_row, NULL},
+    {"a row that nobody lives to see", most_in_a_row, NULL},
+    {"a ramp", ramp, NULL},
+    {"a ramp without end", endless_ramp, NULL},
     {"0 samples would trip on nothing", no_min_requests, "minRequests"},
     {"ratio 0 would trip on success", no_ratio, "failureRatio"},
     {"a negative ratio", negative_ratio, "failureRatio"},
@@ -105,6 +117,8 @@ static const struct {
     {"no breaker at all", no_breakers, "maxBreakers"},
     {"a negative floor", negative_floor, "deadlineFloor"},
     {"a scope of another version", unknown_scope, "scope"},
+    {"a mode of another version", unknown_mode, "mode"},
+    {"a negative ramp", negative_ramp, "rampFor"},
 };
 
 static void refuses_what_is_out_of_range_and_names_the_field(void **state) {
