@@ -127,6 +127,8 @@ static void fill_breaker_times(struct weir_breaker_options *options,
       weir__policy_options_ns(weir_v1_Breaker_probe_lease(breaker), options->probe_lease_ns);
   options->deadline_floor_ns =
       weir__policy_options_ns(weir_v1_Breaker_deadline_floor(breaker), options->deadline_floor_ns);
+  options->ramp_for_ns =
+      weir__policy_options_ns(weir_v1_Breaker_ramp_for(breaker), options->ramp_for_ns);
 }
 
 static void fill_breaker_numbers(struct weir_breaker_options *options,
@@ -152,6 +154,9 @@ static void fill_breaker_numbers(struct weir_breaker_options *options,
   if (weir_v1_Breaker_has_probes(breaker)) {
     options->probes = weir_v1_Breaker_probes(breaker);
   }
+  if (weir_v1_Breaker_has_consecutive_failures(breaker)) {
+    options->consecutive_failures = weir_v1_Breaker_consecutive_failures(breaker);
+  }
 }
 
 static enum weir_breaker_scope scope_of(int32_t scope) {
@@ -164,6 +169,16 @@ static enum weir_breaker_scope scope_of(int32_t scope) {
     return WEIR_BREAKER_SCOPE_METHOD;
   }
   return WEIR_BREAKER_SCOPE_CHANNEL;
+}
+
+static enum weir_breaker_mode mode_of(int32_t mode) {
+  switch ((weir_v1_Breaker_Mode)mode) {
+  case weir_v1_Breaker_ENFORCE:
+    return WEIR_BREAKER_MODE_ENFORCE;
+  case weir_v1_Breaker_SHADOW:
+    return WEIR_BREAKER_MODE_SHADOW;
+  }
+  return WEIR_BREAKER_MODE_ENFORCE;
 }
 
 void weir__policy_options_breaker(struct weir_breaker_options *options,
@@ -180,6 +195,9 @@ void weir__policy_options_breaker(struct weir_breaker_options *options,
   }
   if (weir_v1_Breaker_has_scope(breaker)) {
     options->scope = scope_of(weir_v1_Breaker_scope(breaker));
+  }
+  if (weir_v1_Breaker_has_mode(breaker)) {
+    options->mode = mode_of(weir_v1_Breaker_mode(breaker));
   }
   fill_breaker_times(options, breaker);
   fill_breaker_numbers(options, breaker);

@@ -409,6 +409,9 @@ static void the_breaker_is_set_by_its_own_keys(void **state) {
   assert_int_equal(breaker->probes, 1);
   assert_int_equal(breaker->probe_lease_ns, 4 * SECONDS);
   assert_int_equal(breaker->deadline_floor_ns, 100 * MS);
+  assert_int_equal(breaker->mode, WEIR_BREAKER_MODE_SHADOW);
+  assert_int_equal(breaker->consecutive_failures, 12);
+  assert_int_equal(breaker->ramp_for_ns, 20 * SECONDS);
   loaded_fini(&loaded);
 }
 

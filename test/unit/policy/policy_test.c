@@ -357,6 +357,8 @@ static const struct breakage breakages[] = {
     BROKEN("translation.keepDetails[0]", translation.n_keep_details, size_t, 1),
     BROKEN("translation.keepDetails", translation.n_keep_details, size_t, 65),
     BROKEN("breaker.failureRatio", breaker.failure_ratio, double, NAN),
+    BROKEN("breaker.mode", breaker.mode, enum weir_breaker_mode, (enum weir_breaker_mode)9),
+    BROKEN("breaker.rampFor", breaker.ramp_for_ns, int64_t, -1),
     BROKEN("retry.owner", retry.owner, enum weir_retry_owner, (enum weir_retry_owner)9),
     BROKEN("retry.minAttemptTime", retry.min_attempt_time_ns, int64_t, -1),
     BROKEN("fallback.timeout", fallback.timeout_ns, int64_t, 0),
