@@ -19,6 +19,14 @@ def weir_deps():
         linkopts = ["-Wl,--as-needed", "-lgrpc", "-lgpr"],
     )
     maybe(
+        system_library,
+        name = "xxhash",
+        module = "libxxhash",
+        apt_package = "libxxhash-dev",
+        minimum_version = "0.8",
+        linkopts = ["-Wl,--as-needed"],  # only its header is used
+    )
+    maybe(
         weir_upb_repository,
         name = "weir_upb",
     )
