@@ -10,6 +10,9 @@
 #define FIELD_BITS 20
 #define FIELD_MASK ((UINT64_C(1) << FIELD_BITS) - 1)
 
+/* The tokens are the uppermost field: what is added there or taken from there touches no other. */
+#define TOKENS_UNIT (UINT64_C(1) << (2 * FIELD_BITS))
+
 /* As fine as a level of 1,000,000 times a maximum of as much leaves room for in 64 bits. */
 #define CUT_OFF_BITS 24
 
@@ -82,27 +85,32 @@ bool weir__throttle_is_full(const weir_throttle *throttle) {
 }
 
 bool weir_throttle_record_failure(weir_throttle *throttle) {
+  const uint64_t token = TOKEN_MILLI * TOKENS_UNIT;
   uint64_t state = atomic_load_explicit(&throttle->state, memory_order_relaxed);
-  struct bucket bucket;
+  uint64_t next = 0;
   do {
-    bucket = bucket_unpack(state);
-    bucket.tokens_milli = bucket.tokens_milli > TOKEN_MILLI ? bucket.tokens_milli - TOKEN_MILLI : 0;
-  } while (!atomic_compare_exchange_weak_explicit(&throttle->state, &state, bucket_pack(bucket),
+    next = state >= token ? state - token : state & (TOKENS_UNIT - 1);
+    if (next == state) {
+      return false; /* empty, as in an outage: nothing is written then, either */
+    }
+  } while (!atomic_compare_exchange_weak_explicit(&throttle->state, &state, next,
                                                   memory_order_relaxed, memory_order_relaxed));
+  const struct bucket bucket = bucket_unpack(next);
   return bucket.tokens_milli > bucket.max_milli / 2; /* exact: max_milli is a multiple of 1000 */
 }
 
 void weir_throttle_record_success(weir_throttle *throttle) {
   uint64_t state = atomic_load_explicit(&throttle->state, memory_order_relaxed);
-  struct bucket bucket;
+  uint64_t next = 0;
   do {
-    bucket = bucket_unpack(state);
-    if (bucket.tokens_milli == bucket.max_milli) {
+    const struct bucket bucket = bucket_unpack(state);
+    const uint32_t room_milli = bucket.max_milli - bucket.tokens_milli;
+    if (room_milli == 0) {
       return; /* the usual case writes nothing, so that cores don't share the line */
     }
-    uint32_t room_milli = bucket.max_milli - bucket.tokens_milli;
-    bucket.tokens_milli += bucket.ratio_milli < room_milli ? bucket.ratio_milli : room_milli;
-  } while (!atomic_compare_exchange_weak_explicit(&throttle->state, &state, bucket_pack(bucket),
+    const uint32_t added_milli = bucket.ratio_milli < room_milli ? bucket.ratio_milli : room_milli;
+    next = state + added_milli * TOKENS_UNIT;
+  } while (!atomic_compare_exchange_weak_explicit(&throttle->state, &state, next,
                                                   memory_order_relaxed, memory_order_relaxed));
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <weir/error.h>
+#include <weir/random.h>
 
 #include <cmocka.h>
 
@@ -277,6 +278,32 @@ static void a_bucket_that_has_become_full_stays_full_through_changes(void **stat
   weir_throttle_release(throttle);
 }
 
+/* What an operator reckons with (doc/retry.md): whatever the traffic, each retry is paid for by one
+ * of the upper half's tokens, and nothing but a success puts any there. */
+static void retries_are_bounded_by_half_of_the_tokens_and_what_successes_gave(void **state) {
+  (void)state;
+  struct weir_seeded_random random;
+  weir_random_seed(&random, 1);
+  for (size_t row = 0; row < 200; row++) {
+    uint32_t max_tokens = 1 + (uint32_t)(weir_random_unit(&random.base) * 20);
+    uint32_t ratio_milli = 1 + (uint32_t)(weir_random_unit(&random.base) * 1500);
+    double failing = weir_random_unit(&random.base);
+    uint64_t n_retries = 0;
+    uint64_t n_successes = 0;
+    weir_throttle *throttle = acquire_new(max_tokens, ratio_milli);
+    for (size_t i = 0; i < 1000; i++) {
+      if (weir_random_unit(&random.base) < failing) {
+        n_retries += weir_throttle_record_failure(throttle) ? 1 : 0;
+      } else {
+        weir_throttle_record_success(throttle);
+        n_successes++;
+      }
+      assert_true(2000 * n_retries <= 1000 * max_tokens + 2 * ratio_milli * n_successes);
+    }
+    weir_throttle_release(throttle);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(retries_stop_at_half_of_the_tokens),
@@ -285,6 +312,7 @@ int main(void) {
       cmocka_unit_test(the_bucket_is_never_below_empty_nor_above_full),
       cmocka_unit_test(a_ratio_above_the_maximum_fills_the_bucket),
       cmocka_unit_test(what_is_no_throttle_is_refused),
+      cmocka_unit_test(retries_are_bounded_by_half_of_the_tokens_and_what_successes_gave),
       cmocka_unit_test(channels_to_one_server_share_a_bucket),
       cmocka_unit_test(a_change_of_parameters_keeps_the_fraction),
       cmocka_unit_test(a_changed_ratio_is_used_from_then_on),
