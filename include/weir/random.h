@@ -16,8 +16,8 @@ extern "C" {
 #endif
 
 /* Finds the source that weir uses unless it is given another. Each thread that asks it has a
- * generator of its own, seeded by the system at its first value, and anew at the first after a fork:
- * neither two threads nor a process and its child go through the same values.
+ * generator of its own, seeded by the system at its first value, and anew at the first after a
+ * fork: neither two threads nor a process and its child go through the same values.
  *
  * Ownership: the result is static.
  * Threads:   any thread; no lock.

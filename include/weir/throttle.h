@@ -27,17 +27,17 @@ typedef struct weir_throttle weir_throttle;
  * parameters takes these, for all who share it, and stays as full as it was in proportion: exactly,
  * so that changes back and forth wear nothing down and make nothing up.
  *
- * Names are compared as text, with what can't tell two servers apart taken out: the schemes dns, ipv4
- * and ipv6 with their authority, the case of letters, escapes, the port where it is 443 (the core's
- * default), and the ways to write an IPv6 address. "host" and "host." may differ and stay two. A
- * target of another scheme (unix, xds, ...) is its own name, as it stands.
+ * Names are compared as text, with what can't tell two servers apart taken out: the schemes dns,
+ * ipv4 and ipv6 with their authority, the case of letters, escapes, whether a port of 443 (the
+ * core's default) is written, and the ways to write an IPv6 address. "host" and "host." may differ
+ * and stay two. A target of another scheme (unix, xds, ...) is its own name, as it stands.
  *
  * Ownership: `target` is borrowed for the call. The share is the caller's until
- *            weir_throttle_release; `*throttle_out` is NULL on failure. Its memory is malloc's, since
- *            it outlives the allocator of any one channel.
+ *            weir_throttle_release; `*throttle_out` is NULL on failure. Its memory is malloc's,
+ *            since it outlives the allocator of any one channel.
  * Threads:   any thread; it takes a lock of the process for a look-up, as long with one name as
- *            with 10,000. After a fork the child has the levels of that moment, and a registry of its
- *            own.
+ *            with 10,000. After a fork the child has the levels of that moment, and counts for
+ *            itself.
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT `max_tokens` is not 1..WEIR_THROTTLE_MAX_TOKENS or
  *            `token_ratio_milli` is 0. WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error weir_throttle_acquire(const char *target,
@@ -60,8 +60,8 @@ WEIR_API void weir_throttle_ref(weir_throttle *throttle);
  * Errors:    none. */
 WEIR_API void weir_throttle_release(weir_throttle *throttle);
 
-/* Forgets the levels that are kept of names nobody has: whoever takes a share of one next begins with
- * a full bucket. For tests, and after an outage that is known to be over.
+/* Forgets the levels that are kept of names nobody has: whoever takes a share of one next begins
+ * with a full bucket. For tests, and after an outage that is known to be over.
  *
  * Ownership: nothing changes hands; buckets that somebody has stay as they are.
  * Threads:   any thread.

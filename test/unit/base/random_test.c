@@ -105,7 +105,8 @@ static void threads_do_not_share_a_sequence(void **state) {
   assert_all_differ(values[0], (size_t)N_THREADS * N_THREAD_DRAWS);
 }
 
-/* Draws in a child, and in a child of that one if there is to be one. False: a system call failed. */
+/* Draws in a child, and in a child of that one if there is to be one. False: a system call
+ * failed. */
 static bool draw_in_child(int pipe_end, unsigned n_generations) {
   uint64_t values[N_DRAWS];
   bool grandchild_drew = true;

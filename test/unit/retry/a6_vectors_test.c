@@ -184,7 +184,7 @@ static void channel_close(struct channel *channel) {
   }
 }
 
-/* The deadline's layer and the retrying one: what A6 speaks of. Breaker and translation are weir's. */
+/* The deadline's layer and the retrying one: what A6 speaks of. The others are weir's. */
 static void channel_open(struct channel *channel, const char *name, const json_t *policy,
                          const char *target) {
   uint32_t max_tokens = 0;
