@@ -15,16 +15,15 @@ int64_t weir__reconnect_lead_ns(int64_t open_for_ns) {
 }
 
 static bool is_probe_near(const struct weir_plan *plan, int64_t lead_ns) {
-  bool refused = plan->reason == WEIR_REASON_BREAKER_OPEN;
   switch (plan->breaker_state) {
   case WEIR_BREAKER_CLOSED:
     return false;
   case WEIR_BREAKER_OPEN:
-    return refused && plan->next_probe_in_ns <= lead_ns;
+    return plan->reason == WEIR_REASON_BREAKER_OPEN && plan->next_probe_in_ns <= lead_ns;
   case WEIR_BREAKER_HALF_OPEN:
     break;
   }
-  return !refused; /* it is one */
+  return plan->single_attempt; /* it is one */
 }
 
 void weir__reconnect_for_probe(weir_call *call, int64_t now_ns) {

@@ -7,11 +7,18 @@ static bool is_refused(const struct weir_call_report *report) {
   return report->reason == WEIR_REASON_BREAKER_OPEN && report->n_attempts == 0;
 }
 
+/* While the last of the probes that have succeeded closes the breaker, a call may be let through the
+ * next moment. */
+static bool says_when(const struct weir_call_report *report) {
+  return report->breaker_state == WEIR_BREAKER_OPEN
+             ? report->next_probe_in_ns > 0
+             : report->breaker_state == WEIR_BREAKER_HALF_OPEN && report->next_probe_in_ns >= 0;
+}
+
 static bool is_refused_well(const struct weir_call_report *report) {
   return report->code == GRPC_STATUS_UNAVAILABLE && report->raw_code == GRPC_STATUS_UNAVAILABLE &&
-         report->origin == WEIR_ORIGIN_LOCAL_BREAKER &&
-         report->breaker_state != WEIR_BREAKER_CLOSED && report->next_probe_in_ns > 0 &&
-         report->do_not_retry && !report->caller_may_retry;
+         report->origin == WEIR_ORIGIN_LOCAL_BREAKER && says_when(report) && report->do_not_retry &&
+         !report->caller_may_retry;
 }
 
 /* A server that is stopped tells its calls so. */
