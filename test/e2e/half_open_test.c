@@ -9,9 +9,12 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 #include <grpc/slice.h>
 
 #include <weir/weir.h>
@@ -432,6 +435,51 @@ static void a_probe_that_runs_out_of_time_opens_again(void **state) {
   close_gate(&gate, channel);
 }
 
+/* --- channels that are never connected again --- */
+
+static void assert_trips_and_probes(weir_channel *channel) {
+  assert_non_null(channel);
+  for (int i = 0; i < TRIP; i++) {
+    assert_int_equal(ask(channel).raw_code, GRPC_STATUS_UNAVAILABLE);
+  }
+  assert_int_equal(look(channel).state, WEIR_BREAKER_OPEN);
+  while (look(channel).n_trips == 1) {
+    assert_int_equal(ask(channel).raw_code, GRPC_STATUS_UNAVAILABLE);
+  }
+  assert_int_equal(look(channel).n_probes, 1);
+  weir_channel_destroy(channel);
+}
+
+static void drop_record(void *context, const struct weir_log_record *record) {
+  (void)context;
+  (void)record;
+}
+
+static struct weir_channel_options quiet_options(const char *document) {
+  static const struct weir_log_sink no_log = {.size = sizeof no_log, .write = drop_record};
+  struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
+  options.log = &no_log;
+  assert_int_equal(
+      weir_policy_from_json(document, strlen(document), NULL, NULL, &options.policy, NULL),
+      WEIR_OK);
+  return options;
+}
+
+static void a_channel_that_is_not_connected_again_is_probed_too(void **state) {
+  (void)state;
+  struct weir_channel_options options = quiet_options(ONE_PROBE);
+  assert_trips_and_probes(
+      weir_lame_client_channel_create("lame", GRPC_STATUS_UNAVAILABLE, "lame", &options));
+
+  int ends[2];
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+  (void)close(ends[1]);
+  grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+  assert_trips_and_probes(weir_channel_create_from_fd("gone", ends[0], creds, NULL, &options));
+  grpc_channel_credentials_release(creds);
+  weir_policy_unref(options.policy);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(as_many_calls_get_through_at_half_open_as_there_are_probes),
@@ -440,6 +488,7 @@ int main(void) {
       cmocka_unit_test(what_ends_before_it_is_sent_takes_no_place),
       cmocka_unit_test(the_late_failure_of_a_probe_that_lost_its_lease_moves_nothing),
       cmocka_unit_test(a_probe_that_runs_out_of_time_opens_again),
+      cmocka_unit_test(a_channel_that_is_not_connected_again_is_probed_too),
   };
   return cmocka_run_group_tests_name("half_open", tests, start_core, stop_core);
 }
