@@ -30,7 +30,7 @@ void crowd_let_in(struct crowd *crowd, unsigned phase, int64_t timeout_ns);
 /* Closes the gate, and waits until no call is under way. */
 void crowd_hold(struct crowd *crowd);
 
-/* Waits, up to ten seconds, until what is asked after each call is true; false when the time is
+/* Waits, up to half a minute, until what is asked after each call is true; false when the time is
  * over. `is_so` runs under the crowd's lock. */
 bool crowd_wait(struct crowd *crowd, bool (*is_so)(const struct crowd *crowd, void *context),
                 void *context);

@@ -132,7 +132,7 @@ static void assert_outage(const struct tally *tally, const struct weir_breaker_s
   uint64_t n_trips = after->n_trips - before->n_trips;
   assert_int_equal(tally->n_odd, 0);
   assert_int_equal(tally->n_ok, 0);
-  assert_int_equal(tally->n_calls, tally->n_admitted + tally->n_refused);
+  assert_int_equal(tally->n_calls, tally->n_admitted + tally->n_refused + tally->n_expired);
   assert_true(tally->n_admitted - n_probes <= most_before_trip(before));
   assert_true(tally->n_attempts - tally->n_admitted <= MAX_TOKENS / 2 + n_replays);
   assert_true(n_probes > 0 && n_probes <= PROBES * n_trips);

@@ -27,6 +27,11 @@ static bool is_cut_off(const struct weir_call_report *report) {
          report->raw_code == GRPC_STATUS_CANCELLED;
 }
 
+static bool is_expired(const struct weir_call_report *report) {
+  return report->n_attempts == 0 && report->origin == WEIR_ORIGIN_LOCAL_DEADLINE &&
+         report->reason == WEIR_REASON_DEADLINE;
+}
+
 static bool has_failed_well(const struct weir_call_report *report) {
   return report->n_attempts > 0 && report->reason != WEIR_REASON_NONE &&
          (report->raw_code == GRPC_STATUS_UNAVAILABLE ||
@@ -41,6 +46,8 @@ void tally_add(struct tally *tally, const struct weir_call_report *report) {
     tally->n_ok++;
   } else if (is_cut_off(report)) {
     tally->n_cut_off++;
+  } else if (is_expired(report)) {
+    tally->n_expired++;
   } else if (is_refused(report)) {
     tally->n_refused++;
     tally->n_odd += !is_refused_well(report);

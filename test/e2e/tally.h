@@ -15,6 +15,7 @@ struct tally {
   uint64_t n_admitted; /* that made an attempt */
   uint64_t n_attempts;
   uint64_t n_cut_off; /* by a server that was stopped while it served them */
+  uint64_t n_expired; /* before an attempt was made: on a busy machine a short time is soon over */
   uint64_t n_refused; /* by the breaker, before an attempt */
   uint64_t
       n_odd; /* ended as no call should: neither well, nor refused, nor by the server's fault */
