@@ -74,9 +74,10 @@ static void peer_restore(struct peer *peer) {
 #define FAILURE_RATIO 0.6
 #define MAX_TOKENS 10
 
-#define POLICY(open_for)                                                            \
-  "{\"deadline\":{\"defaultTimeout\":\"60s\"},\"breaker\":{\"openFor\":\"" open_for \
-  "\",\"probes\":3,\"minRequests\":5,\"failureRatio\":0.6},\"retryThrottling\":{"   \
+#define POLICY(open_for) POLICY_WITH(open_for, "")
+#define POLICY_WITH(open_for, more)                                                       \
+  "{\"deadline\":{\"defaultTimeout\":\"60s\"},\"breaker\":{\"openFor\":\"" open_for       \
+  "\",\"probes\":3,\"minRequests\":5,\"failureRatio\":0.6" more "},\"retryThrottling\":{" \
   "\"maxTokens\":10,\"tokenRatio\":0.1}," METHODS(RETRY("4", "0.01s", UNAVAILABLE)) "}"
 
 struct way {
@@ -132,6 +133,7 @@ static void assert_outage(const struct tally *tally, const struct weir_breaker_s
   uint64_t n_trips = after->n_trips - before->n_trips;
   assert_int_equal(tally->n_odd, 0);
   assert_int_equal(tally->n_ok, 0);
+  assert_int_equal(tally->n_ramped, 0);
   assert_int_equal(tally->n_calls, tally->n_admitted + tally->n_refused + tally->n_expired);
   assert_true(tally->n_admitted - n_probes <= most_before_trip(before));
   assert_true(tally->n_attempts - tally->n_admitted <= MAX_TOKENS / 2 + n_replays);
@@ -161,10 +163,11 @@ static bool has_tripped(const struct crowd *crowd, void *context) {
   return look(goal->channel).n_trips >= goal->count;
 }
 
-static bool is_closed(const struct crowd *crowd, void *context) {
+static bool is_whole(const struct crowd *crowd, void *context) {
   (void)crowd;
   const struct goal *goal = context;
-  return look(goal->channel).state == WEIR_BREAKER_CLOSED;
+  struct weir_breaker_snapshot snapshot = look(goal->channel);
+  return snapshot.state == WEIR_BREAKER_CLOSED && snapshot.admitted_share_milli == 1000;
 }
 
 /* The crowd is held when this returns. */
@@ -192,7 +195,7 @@ static void assert_recovery(struct way *way, struct crowd *crowd, uint64_t n_mor
   crowd_let_in(crowd, PHASE_RETURN, WEIR_NO_LIMIT_NS);
   peer_restore(&way->peer);
   uint64_t n_trips = look(way->channel).n_trips;
-  assert_true(crowd_wait(crowd, is_closed, &(struct goal){way->channel, PHASE_RETURN, 0}));
+  assert_true(crowd_wait(crowd, is_whole, &(struct goal){way->channel, PHASE_RETURN, 0}));
   crowd_let_in(crowd, PHASE_BACK, WEIR_NO_LIMIT_NS);
   assert_true(crowd_wait(crowd, has_called, &(struct goal){NULL, PHASE_BACK, 4 * CROWD_THREADS}));
   crowd_hold(crowd);
@@ -286,6 +289,23 @@ static void a_failing_server_is_asked_by_probes_alone(void **state) {
   assert_outage(tally, &before, &after, 0);
   assert_int_equal(weir__test_server_n_calls(way.peer.server), n_served + tally->n_attempts);
   assert_recovery(&way, crowd, 0); /* no probe was under way: the next one succeeds */
+  crowd_release(crowd);
+  close_way(&way);
+}
+
+/* All of the load at once is not what a server that has just come back should get. */
+static void a_server_that_is_back_gets_its_load_by_and_by(void **state) {
+  (void)state;
+  struct way way;
+  open_way(&way, POLICY_WITH("0.05s", ",\"rampFor\":\"0.3s\""));
+  struct crowd *crowd = open_crowd(&way);
+  peer_lose(&way.peer, OUTAGE_FAILING);
+  crowd_let_in(crowd, PHASE_OUTAGE, WEIR_NO_LIMIT_NS);
+  sit_outage_out(&way, crowd);
+  assert_int_equal(crowd_tally(crowd, PHASE_OUTAGE)->n_ramped, 0);
+  assert_recovery(&way, crowd, 0); /* the ramp included */
+  assert_true(crowd_tally(crowd, PHASE_RETURN)->n_ramped > 0);
+  assert_true(crowd_tally(crowd, PHASE_RETURN)->n_ok > PROBES);
   crowd_release(crowd);
   close_way(&way);
 }
@@ -449,6 +469,7 @@ int main(void) {
       cmocka_unit_test(a_core_that_waits_to_connect_does_not_hold_the_recovery_up),
       cmocka_unit_test(a_server_that_goes_under_load_costs_no_more_than_its_calls),
       cmocka_unit_test(a_failing_server_is_asked_by_probes_alone),
+      cmocka_unit_test(a_server_that_is_back_gets_its_load_by_and_by),
       cmocka_unit_test(a_silent_server_is_asked_by_probes_alone),
       cmocka_unit_test(twenty_seconds_of_nobody_listening_cost_probes_alone),
       cmocka_unit_test(twenty_seconds_of_a_failing_server_cost_probes_alone),

@@ -8,11 +8,17 @@ static bool is_refused(const struct weir_call_report *report) {
 }
 
 /* While the last of the probes that have succeeded closes the breaker, a call may be let through the
- * next moment. */
+ * next moment; in a ramp it may be so at any. */
 static bool says_when(const struct weir_call_report *report) {
-  return report->breaker_state == WEIR_BREAKER_OPEN
-             ? report->next_probe_in_ns > 0
-             : report->breaker_state == WEIR_BREAKER_HALF_OPEN && report->next_probe_in_ns >= 0;
+  switch (report->breaker_state) {
+  case WEIR_BREAKER_CLOSED:
+    return report->next_probe_in_ns == 0;
+  case WEIR_BREAKER_OPEN:
+    return report->next_probe_in_ns > 0;
+  case WEIR_BREAKER_HALF_OPEN:
+    break;
+  }
+  return report->next_probe_in_ns >= 0;
 }
 
 static bool is_refused_well(const struct weir_call_report *report) {
@@ -50,6 +56,7 @@ void tally_add(struct tally *tally, const struct weir_call_report *report) {
     tally->n_expired++;
   } else if (is_refused(report)) {
     tally->n_refused++;
+    tally->n_ramped += report->breaker_state == WEIR_BREAKER_CLOSED;
     tally->n_odd += !is_refused_well(report);
   } else {
     tally->n_odd += !has_failed_well(report);

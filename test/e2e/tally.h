@@ -17,8 +17,8 @@ struct tally {
   uint64_t n_cut_off; /* by a server that was stopped while it served them */
   uint64_t n_expired; /* before an attempt was made: on a busy machine a short time is soon over */
   uint64_t n_refused; /* by the breaker, before an attempt */
-  uint64_t
-      n_odd; /* ended as no call should: neither well, nor refused, nor by the server's fault */
+  uint64_t n_ramped;  /* of them, while it is CLOSED, and lets more and more calls through */
+  uint64_t n_odd; /* ended as no call should: not well, not refused, not by the server's fault */
 };
 
 /* Of a refused call it is asked that it says everything: the reason, the origin, when to come back,
