@@ -12,6 +12,7 @@
 #include <weir/throttle.h>
 
 #include "src/channel/channel.h"
+#include "src/fallback/fallbacks.h"
 #include "src/time/timespec.h"
 #include "test/stack/schedule_check.h"
 #include "test/stack/schedule_peer.h"
@@ -79,11 +80,25 @@ static void step_foreign(struct schedule_world *world) {
                           tag, post->success, world->clock.now_ns + MS(byte / 16));
 }
 
+/* A fallback is done with one of the questions that it was asked. */
+static void step_answer(struct schedule_world *world, uint8_t byte) {
+  struct scripted_fallback *fallback = &world->fallback;
+  if (fallback->n_questions > 0) {
+    SCHEDULE_NOTE("a fallback answers, # more are asked", (int)fallback->n_questions - 1);
+    fallback->found = (byte & 3) != 0 ? WEIR_FALLBACK_FOUND : WEIR_FALLBACK_FOUND_NOTHING;
+    fallback->text = (byte & 3) != 1 ? SCHEDULE_STAND_IN : NULL; /* which is no answer */
+    scripted_fallback_run_nth(fallback, (byte >> 2 & 3) % fallback->n_questions);
+  }
+}
+
 /* Time passes, and things happen, while nobody drains. */
 static void step_pause(struct schedule_world *world, uint8_t more) {
   SCHEDULE_NOTE("nobody drains for # ms", more);
   world->undrained_until_ns = world->clock.now_ns + MS(more);
   fake_clock_advance_to(&world->clock, world->clock.now_ns + MS(more));
+  if ((more & 2) != 0) {
+    step_answer(world, more);
+  }
   scripted_transport_happen(&world->transport);
   if ((more & 1) != 0) {
     SCHEDULE_NOTE("events change places", 0);
@@ -144,6 +159,7 @@ static void step_rare(struct schedule_world *world) {
     step_no_memory(world, byte);
     break;
   default:
+    step_answer(world, byte);
     break;
   }
 }
@@ -227,8 +243,12 @@ static void step(struct schedule_world *world) {
   } else if (kind < PAUSES) {
     step_pause(world, more);
   } else if (kind < TAKES) {
+    step_answer(world, more);
     schedule_queue_take(world);
   } else {
+    if ((more & 1) != 0) {
+      step_answer(world, more);
+    }
     schedule_queue_run(world, MS(more));
   }
 }
@@ -250,9 +270,13 @@ static void open_channel(struct schedule_world *world) {
   options.allocator = &world->allocator.base;
   options.random = &world->random.base;
   weir_throttle_forget(); /* what other schedules have left */
+  options.fallback = world->has_fallback ? &world->fallback.base : NULL;
   world->channel = weir__channel_new("cart.shop.internal:443", &world->transport.base,
                                      WEIR_CORE_RETRIES_OFF, &options);
   assert_non_null(world->channel);
+  if (world->has_fallback) {
+    world->channel->environment->fallbacks->threads = &world->fallback.threads;
+  }
   schedule_layers_watch(&world->layers, &world->channel->environment->stack);
 }
 
@@ -312,6 +336,8 @@ static void open(struct schedule_world *world) {
   uint8_t low = schedule_bytes_next(&world->in);
   uint8_t byte = schedule_bytes_next(&world->in);
   open_policy(world, low, byte);
+  world->has_fallback = (byte & 96) == 96;
+  scripted_fallback_init(&world->fallback);
   open_queues(world, byte);
   open_channel(world);
   world->parent = scripted_transport_parent(&world->transport);
@@ -357,6 +383,13 @@ static void check_nothing_left(struct schedule_world *world) {
   }
 }
 
+/* What was asked, and nobody waits for: all but the fallback is gone. */
+static void close_fallback(struct schedule_world *world) {
+  scripted_fallback_run_all(&world->fallback);
+  assert_int_equal(world->fallback.n_released, world->has_fallback ? 1 : 0);
+  world->tally->n_asked += world->fallback.n_asked;
+}
+
 static void close(struct schedule_world *world) {
   wait_for_all(world);
   for (size_t i = 0; i < world->n_calls; i++) {
@@ -376,6 +409,7 @@ static void close(struct schedule_world *world) {
   }
   assert_true(world->n_logged <= world->n_calls);
   destroy_channel(world);
+  close_fallback(world);
   world->tally->n_out_of_memory += world->allocator.n_failed;
   world->transport.base.call_unref(&world->transport, world->parent);
   weir_inbound_release(world->inbound);

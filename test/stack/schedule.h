@@ -10,8 +10,10 @@
  *   once, in order, the half-close last, and all of it when the peer says that all is well;
  * - an attempt is sent in time, within its policy, after a failure that may be retried, and never
  *   for a call that was cancelled or let go, or in a queue that is shut down;
+ * - what a fallback has found comes to a call in one batch that has failed, once, and alone;
  * - a layer is released as often as it admitted;
- * - the log is told once of each call that fails within a boundary, and of nothing else;
+ * - the log is told once of each call that fails within a boundary, answered by a fallback or not, and
+ *   of nothing else;
  * - nothing is left at the end: calls, slices, memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -35,6 +37,8 @@ struct schedule_tally {
   size_t n_refused;
   size_t n_ended_in_backoff;
   size_t n_out_of_memory;
+  size_t n_asked;    /* questions to a fallback */
+  size_t n_stood_in; /* calls that it has answered */
 };
 
 #define SCHEDULE_MAX_BYTES 160

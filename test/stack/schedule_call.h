@@ -115,6 +115,7 @@ struct schedule_call {
   grpc_slice details;
   const char *error_string;
   bool got_status;
+  bool is_stood_in; /* it is a fallback's: the service has failed */
   size_t n_read;    /* messages */
   bool may_lack;    /* one may have gone with a batch that failed */
   bool got_nothing; /* instead of a message: the stream has ended */

@@ -111,13 +111,19 @@ static void check_metadata(const struct schedule_call *call, const grpc_metadata
   }
 }
 
+static bool is_stood_in(const struct schedule_call *call) {
+  struct weir_call_report report = WEIR_CALL_REPORT_INIT;
+  return call->call != NULL && weir_call_get_report(call->call, &report) == WEIR_OK &&
+         report.fallback_result == WEIR_FALLBACK_HIT;
+}
+
 /* What the headers of the last attempt said is not lost. */
 static void check_initial_metadata(const struct schedule_world *world,
                                    const struct schedule_call *call,
                                    const struct schedule_batch *batch) {
   const struct sent_attempt *last = schedule_call_last(call);
   bool passes = !world->policy->boundary && !was_touched(world, call) && !has_limits(world);
-  if (batch->success && passes && last->has_headers) {
+  if (batch->success && passes && last->has_headers && !is_stood_in(call)) {
     assert_int_equal(call->initial_metadata.count, 1);
   }
   check_metadata(call, &call->initial_metadata);
@@ -209,8 +215,43 @@ static void check_status(struct schedule_world *world, struct schedule_call *cal
   check_metadata(call, &call->trailing_metadata);
 }
 
+/* --- what a fallback has found --- */
+
+static bool is_stand_in(const struct schedule_batch *batch) {
+  if (batch->received == NULL ||
+      grpc_byte_buffer_length(batch->received) != sizeof SCHEDULE_STAND_IN - 1) {
+    return false;
+  }
+  grpc_byte_buffer_reader reader;
+  assert_true(grpc_byte_buffer_reader_init(&reader, batch->received));
+  grpc_slice all = grpc_byte_buffer_reader_readall(&reader);
+  grpc_byte_buffer_reader_destroy(&reader);
+  bool is_equal = grpc_slice_str_cmp(all, SCHEDULE_STAND_IN) == 0;
+  grpc_slice_unref(all);
+  return is_equal;
+}
+
+static void check_stand_in(struct schedule_world *world, struct schedule_call *call,
+                           const struct schedule_batch *batch) {
+  SCHEDULE_NOTE("@ is answered by the fallback", (int)call->index);
+  assert_true(world->has_fallback && call->is_one_batch && batch->success);
+  assert_true(has_op(batch, GRPC_OP_RECV_STATUS_ON_CLIENT));
+  assert_int_equal(call->status, GRPC_STATUS_OK);
+  assert_int_equal(GRPC_SLICE_LENGTH(call->details), 0);
+  assert_null(call->error_string);
+  assert_int_equal(call->initial_metadata.count + call->trailing_metadata.count, 0);
+  assert_true(call->call == NULL || is_stood_in(call));
+  call->got_status = true;
+  call->is_stood_in = true;
+  world->tally->n_stood_in++;
+}
+
 void schedule_check_batch(struct schedule_world *world, struct schedule_call *call,
                           const struct schedule_batch *batch) {
+  if (is_stand_in(batch)) {
+    check_stand_in(world, call, batch);
+    return;
+  }
   if (has_op(batch, GRPC_OP_RECV_STATUS_ON_CLIENT)) {
     assert_true(batch->success);
     check_status(world, call);
@@ -245,8 +286,11 @@ static void check_report(struct schedule_world *world, const struct schedule_cal
   assert_true(report.n_attempts >= call->n_attempts);
   assert_true(n_unsent <= n_may_be || (call->has_parent && world->parent_cancelled));
   assert_true(!call->got_status || report.code == call->status);
-  assert_true(report.attempts_ns >= 0 && report.backoff_ns >= 0 && report.queued_ns >= 0);
-  assert_int_equal(report.attempts_ns + report.backoff_ns + report.queued_ns, report.total_ns);
+  assert_true(report.attempts_ns >= 0 && report.backoff_ns >= 0 && report.queued_ns >= 0 &&
+              report.fallback_ns >= 0);
+  assert_int_equal(report.attempts_ns + report.backoff_ns + report.queued_ns + report.fallback_ns,
+                   report.total_ns);
+  assert_int_equal(report.fallback_result == WEIR_FALLBACK_HIT, call->is_stood_in);
   world->tally->n_refused += report.reason == WEIR_REASON_BREAKER_OPEN ? 1 : 0;
   world->tally->n_ended_in_backoff +=
       report.reason == WEIR_REASON_CANCELLED && report.attempts[0].code != GRPC_STATUS_CANCELLED
@@ -273,7 +317,7 @@ void schedule_check_log(const struct schedule_world *world) {
     const struct schedule_call *call = &world->calls[i];
     struct weir_call_report report = WEIR_CALL_REPORT_INIT;
     if (call->got_status) {
-      n_failed += call->status != GRPC_STATUS_OK ? 1 : 0;
+      n_failed += call->status != GRPC_STATUS_OK || call->is_stood_in ? 1 : 0;
     } else if (call->call != NULL && weir_call_get_report(call->call, &report) == WEIR_OK) {
       n_failed += report.code != GRPC_STATUS_OK ? 1 : 0;
     } else {

@@ -36,7 +36,12 @@ static weir_policy *policy_new(const struct schedule_policy *wanted) {
       .max_backoff_ns = WEIR_SECOND_NS,
       .backoff_multiplier = 2.0,
   };
+  struct weir_fallback_options fallback = WEIR_FALLBACK_OPTIONS_INIT;
+  fallback.on_failure = true; /* of a channel that has one */
+  fallback.timeout_ns = SCHEDULE_FALLBACK_NS;
+  fallback.max_concurrent = 3;
   struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  options.fallback = &fallback;
   options.name = "cart-policy";
   options.translation = &translation;
   options.breaker = &breaker;

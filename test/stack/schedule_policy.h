@@ -13,6 +13,9 @@
 #define SCHEDULE_TIMEOUT_NS (60 * WEIR_MS_NS)
 #define SCHEDULE_BACKOFF_NS (4 * WEIR_MS_NS) /* the first; the second is twice as long */
 
+/* How long a call waits for a fallback. */
+#define SCHEDULE_FALLBACK_NS (8 * WEIR_MS_NS)
+
 struct schedule_policy {
   weir_policy *policy;
   bool boundary;

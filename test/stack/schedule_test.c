@@ -39,6 +39,8 @@ static void every_schedule_keeps_the_engines_promises(void **state) {
   assert_true(tally.n_refused > SCHEDULES / 100);
   assert_true(tally.n_ended_in_backoff > SCHEDULES / 100);
   assert_true(tally.n_out_of_memory > SCHEDULES / 100);
+  assert_true(tally.n_asked > SCHEDULES / 20);
+  assert_true(tally.n_stood_in > SCHEDULES / 50);
 }
 
 int main(void) {

@@ -18,6 +18,7 @@
 #include "test/stack/schedule_policy.h"
 #include "test/support/counting_allocator.h"
 #include "test/support/fake_clock.h"
+#include "test/support/scripted_fallback.h"
 #include "test/support/scripted_transport.h"
 #include "test/support/seeded_random.h"
 
@@ -26,6 +27,9 @@
 
 /* Some time after the machine's start. */
 #define SCHEDULE_T0 SECONDS(1200)
+
+/* What a fallback finds; no peer says it. */
+#define SCHEDULE_STAND_IN "stand-in"
 
 #define SCHEDULE_CALLS 12
 #define SCHEDULE_POSTS 8
@@ -61,6 +65,9 @@ struct schedule_world {
   struct weir_log_sink log;
   size_t n_logged;
   struct schedule_layers layers;
+
+  bool has_fallback; /* the channel */
+  struct scripted_fallback fallback;
 
   weir_channel *channel; /* NULL: destroyed, while calls go on */
   struct schedule_queue queues[SCHEDULE_QUEUES];

@@ -18,7 +18,7 @@
 #include "src/fallback/threads.h"
 
 #define SCRIPTED_QUESTIONS 64
-#define SCRIPTED_TEXT 64
+#define SCRIPTED_TEXT 512
 
 struct scripted_fallback {
   struct weir_fallback base;             /* what is handed to the code under test */
