@@ -12,7 +12,11 @@ cd "$(dirname "$0")/.."
 events=$(mktemp)
 trap 'rm -f "$events"' EXIT
 
-${BAZEL:-bazel} test --build_event_text_file="$events" "$@" //...
+# Many tests wait, for timers and for peers, and leave the cores idle: three at once for each. What is compiled
+# meanwhile still is so on as many cores as there are.
+jobs=$((3 * $(nproc)))
+
+${BAZEL:-bazel} test --jobs="$jobs" --local_test_jobs="$jobs" --build_event_text_file="$events" "$@" //...
 status=$?
 
 # "status log" of each test program that Bazel has a result of, from this run or from an earlier one.
