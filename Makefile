@@ -17,7 +17,7 @@ config = $(if $(CONFIG),--config=$(CONFIG))
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
-	@echo 'make bench [ARGS=...]                       what a call costs'
+	@echo 'make bench [ARGS="--json --quick PART"]     what decisions and calls cost (PART: decisions, calls)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint                                   format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'

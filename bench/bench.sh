@@ -1,123 +1,82 @@
 #!/bin/sh
-# bench - what calls and messages cost the client: the bare core beside weir with all four layers, in one run.
+# bench - what weir costs: its decisions by themselves, beside others', and calls and messages beside the bare core's.
 #
-# Instructions are counted by callgrind, of all threads of the client, as the difference of a long and a short series; the
-# server is a process of its own. The core's threads meet at its locks by chance, and what goes out in one write depends on
-# when: of several series the middle one counts. Times are told as ratios only, of series on weir and on the bare core, run
-# in turn by one process without callgrind.
+#   bench [--json] [--quick] [decisions|calls]
 #
-# weir sends two headers with each call (weir-budget-us, weir-retry-owner). What the core takes to check, keep and write
-# them is a part of the price, and can be told apart: the bare core is also measured with the same two.
-#
-#   bench           a table
-#   bench --json    a list of {"name", "value", "unit", "budget"}
+# A table, or with --json a list of {"name", "value", "unit", "budget", "peer": {NAME: {"value", "measured", "source"}}};
+# budgets are what is not to be exceeded, those of calls a second what is to be reached. "measured": by this very run;
+# what is not is told with its source. --quick shows that everything runs, and no figure of it is worth much.
+# doc/bench.md says what each figure means and how it is measured.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
 
-# Instructions over the bare core; at this stage.
-CALL_BUDGET=1500
-MESSAGE_BUDGET=200
+usage() {
+  echo "usage: bench [--json] [--quick] [decisions|calls]" >&2
+  exit 2
+}
 
-# Series for callgrind: how many calls or messages a short one has, and a long one, and how many of each there are.
-CALLS="128 512 7"
-MESSAGES="200 1200 7"
+format=table
+quick=no
+parts=""
+for argument in "$@"; do
+  case $argument in
+    --json) format=json ;;
+    --quick)
+      # shellcheck disable=SC2034 # the parts look at it
+      quick=yes
+      ;;
+    decisions | calls) parts="$parts $argument" ;;
+    *) usage ;;
+  esac
+done
+parts=${parts:-decisions calls}
 
-# Series that are timed: how many calls, and how many pairs of them.
-TIMED="256 100"
-
-here=$(cd "$(dirname "$0")" && pwd)
-[ -x "$here/client" ] || here="$0.runfiles/weir/bench"
+here="$0.runfiles/weir/bench"
+[ -d "$here" ] || here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)
-mkfifo "$work/stop" "$work/port"
-cleanup() {
+clean() {
   exec 9>&- || true
   rm -rf "$work"
 }
-trap cleanup EXIT
-
-"$here/server" < "$work/stop" > "$work/port" &
-exec 9> "$work/stop"
-read -r port < "$work/port"
-
-# The middle one of the counts of every second series, from $1 to $2.
-middle_count() {
-  for series in $(seq "$1" 2 "$2"); do
-    awk '/^totals:/ { print $2 }' "$work/counts.$series"
-  done | sort -n | awk '{ count[NR] = $1 } END { print count[int((NR + 1) / 2)] }'
-}
-
-# count SCENARIO SIDE SHORT LONG N: instructions of one call, or message.
-count() {
-  rm -f "$work"/counts*
-  valgrind --tool=callgrind --zero-before=series --dump-after=series --callgrind-out-file="$work/counts" \
-    "$here/client" count "$1" "$2" "$port" "$3" "$4" "$5" > "$work/log" 2>&1 || {
-    cat "$work/log" >&2
-    exit 1
-  }
-  short=$(middle_count 1 $((2 * $5)))
-  long=$(middle_count 2 $((2 * $5)))
-  echo $(((long - short) / ($4 - $3)))
-}
+trap clean EXIT
+: > "$work/figures"
+: > "$work/peers"
+: > "$work/table"
+tab=$(printf '\t')
 
 # figure NAME VALUE UNIT BUDGET: for --json. "-" = no budget.
 figure() {
-  echo "$@" >> "$work/figures"
+  printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >> "$work/figures"
 }
 
-# row LABEL INSTRUCTIONS OVER_BARE BUDGET: for the table.
-row() {
-  said=$4
-  if [ "$4" != - ] && [ "$3" -gt "$4" ]; then
-    said="$4, exceeded by $(($3 - $4))"
-  fi
-  printf '  %-40s %12s %10s   %s\n' "$1" "$2" "$3" "$said" >> "$work/table"
+# peer NAME PEER VALUE SOURCE: what is told beside the figure NAME. SOURCE empty = measured in this run.
+peer() {
+  printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >> "$work/peers"
 }
 
-# compare SCENARIO TITLE SUFFIX BUDGET SHORT LONG N: the bare core and weir. Leaves both in $bare and $weir.
-compare() {
-  bare=$(count "$1" bare "$5" "$6" "$7")
-  weir=$(count "$1" weir "$5" "$6" "$7")
-  figure "$1.instructions_bare$3" "$bare" instructions -
-  figure "$1.instructions_over_bare$3" $((weir - bare)) instructions "$4"
-  echo "$2" >> "$work/table"
-  row "bare core" "$bare" - -
-  row "weir, all four layers" "$weir" $((weir - bare)) "$4"
+# The middle one of the numbers on standard input, the lower one of two.
+middle() {
+  sort -n | awk '{ value[NR] = $1 } END { if (NR > 0) print value[int((NR + 1) / 2)] }'
 }
 
-# time_both SCENARIO LABEL LENGTH N
-time_both() {
-  ratio=$("$here/client" wall "$1" "$port" "$3" "$4")
-  figure "$1.wall_ratio" "$ratio" ratio -
-  printf '  %-40s %12s\n' "$2" "$ratio" >> "$work/table"
-}
+for part in $parts; do
+  # shellcheck source=/dev/null
+  . "$here/$part.sh"
+done
 
-# shellcheck disable=SC2086
-{
-  compare unary_one_batch "a unary call in one batch" "" "$CALL_BUDGET" $CALLS
-  headers=$(count unary_one_batch bare_headers $CALLS)
-  core=$(count unary_one_batch core_retries $CALLS)
-  figure unary_one_batch.instructions_over_bare_with_headers $((weir - headers)) instructions -
-  figure two_headers.instructions_over_bare $((headers - bare)) instructions -
-  figure core_retries.instructions_over_bare $((core - bare)) instructions -
-  row "bare core, sending weir's two headers" "$headers" $((headers - bare)) -
-  row "core with its own retries" "$core" $((core - bare)) -
-  compare unary_six_batches "a unary call in six batches" "" - $CALLS
-  compare unary_64_at_once "a unary call in one batch, 64 at once" "" - $CALLS
-  compare stream "a message received, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
-  compare client_stream "a message sent, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
-  echo "time on weir / on the bare core" >> "$work/table"
-  time_both unary_one_batch "a unary call in one batch" $TIMED
-  time_both unary_64_at_once "a unary call in one batch, 64 at once" $TIMED
-}
-
-if [ "${1:-}" = --json ]; then
-  awk '{
-    budget = $4 == "-" ? "null" : $4
-    printf "%s{\"name\": \"%s\", \"value\": %s, \"unit\": \"%s\", \"budget\": %s}", NR == 1 ? "[" : ",\n ", $1, $2, $3, budget
-  }
-  END { print "]" }' "$work/figures"
+if [ "$format" = table ]; then
+  cat "$work/table"
   exit 0
 fi
-printf '  %-40s %12s %10s   %s\n' "" instructions "over bare" budget
-cat "$work/table"
+awk -F "$tab" '
+  FILENAME ~ /peers$/ {
+    entry = sprintf("\"%s\": {\"value\": %s, \"measured\": %s, \"source\": \"%s\"}", $2, $3, $4 == "" ? "true" : "false", $4 == "" ? "this run" : $4)
+    peers[$1] = peers[$1] (peers[$1] == "" ? "" : ", ") entry
+    next
+  }
+  {
+    printf "%s{\"name\": \"%s\", \"value\": %s, \"unit\": \"%s\", \"budget\": %s, \"peer\": {%s}}", \
+      n++ ? ",\n " : "[", $1, $2, $3, $4 == "-" ? "null" : $4, peers[$1]
+  }
+  END { print n ? "]" : "[]" }' "$work/peers" "$work/figures"

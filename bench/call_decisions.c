@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/decisions.h"
+
+#include <stdlib.h>
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+
+#include <weir/weir.h>
+
+#include "bench/require.h"
+
+#define SERIES 200
+#define MAX_CALLS_TO_OPEN 1000
+
+/* Nobody listens there. */
+#define TARGET "ipv4:127.0.0.1:1"
+
+static const char policy_json[] =
+    "{\"name\":\"bench\",\"breaker\":{\"minRequests\":1,\"openFor\":\"3600s\","
+    "\"maxOpenFor\":\"3600s\"}}";
+
+struct caller {
+  weir_channel *channel;
+  struct weir_unary_request request;
+};
+
+/* What a program does with a record is not weir's to answer for. */
+static void record_drop(void *context, const struct weir_log_record *record) {
+  (void)context;
+  (void)record;
+}
+
+static const struct weir_log_sink log_sink = {.size = sizeof(struct weir_log_sink),
+                                              .write = record_drop};
+
+static enum weir_reason call_once(struct caller *caller) {
+  struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
+  require(weir_unary(caller->channel, &caller->request, &reply) == WEIR_OK, "no call");
+  enum weir_reason reason = reply.report.reason;
+  weir_unary_reply_fini(&reply);
+  return reason;
+}
+
+static void *caller_new(void) {
+  struct caller *caller = require_memory(1, sizeof *caller);
+  grpc_init();
+  struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
+  options.log = &log_sink;
+  require(weir_policy_from_json(policy_json, sizeof policy_json - 1, NULL, NULL, &options.policy,
+                                NULL) == WEIR_OK,
+          "no policy");
+  grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+  caller->channel = weir_channel_create(TARGET, creds, NULL, &options);
+  grpc_channel_credentials_release(creds);
+  weir_policy_unref(options.policy);
+  require(caller->channel != NULL, "no channel");
+  caller->request = (struct weir_unary_request)WEIR_UNARY_REQUEST_INIT;
+  caller->request.method = "/bench.Service/Unary";
+  caller->request.message = grpc_raw_byte_buffer_create(NULL, 0);
+  int n_calls = 0;
+  while (call_once(caller) != WEIR_REASON_BREAKER_OPEN) {
+    require(++n_calls < MAX_CALLS_TO_OPEN, "the breaker does not open");
+  }
+  return caller;
+}
+
+static void caller_free(void *state) {
+  struct caller *caller = state;
+  grpc_byte_buffer_destroy(caller->request.message);
+  weir_channel_destroy(caller->channel);
+  grpc_shutdown();
+  free(caller);
+}
+
+static void run_calls(void *state, uint32_t n_times) {
+  for (uint32_t i = 0; i < n_times; i++) {
+    require(call_once(state) == WEIR_REASON_BREAKER_OPEN, "the breaker has closed");
+  }
+}
+
+const struct operation refuse_unary = {
+    .name = "refuse_unary",
+    .series_length = SERIES,
+    .setup = caller_new,
+    .run = run_calls,
+    .teardown = caller_free,
+};

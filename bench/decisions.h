@@ -1,0 +1,43 @@
+/* decisions – the operations that decide about a call, to be timed and counted.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BENCH_DECISIONS_H
+#define WEIR_BENCH_DECISIONS_H
+
+#include <stddef.h>
+
+#include "bench/timed.h"
+
+/* breaker_decisions.c: one breaker, by itself and as the layer of a stack. */
+extern const struct operation breaker_admit_settle_without_clock;
+extern const struct operation
+    breaker_admit_settle;                         /* with one look at the clock, as an event has */
+extern const struct operation breaker_admit_fail; /* a failure that trips nothing */
+extern const struct operation breaker_refuse;
+extern const struct operation breaker_layer_admit_settle;
+extern const struct operation breaker_layer_refuse;
+extern const struct operation clock_read;
+
+/* lookup_decisions.c: many breakers, by path. */
+extern const struct operation registry_lookup_10;
+extern const struct operation registry_lookup_10000_use_10; /* there are 10,000, 10 are used */
+extern const struct operation registry_lookup_10000_use_all;
+
+/* What 10,000 breakers take, with what malloc adds to each piece of memory. */
+size_t registry_bytes_10000(void);
+
+/* retry_decisions.c */
+extern const struct operation throttle_record; /* a success into a bucket that is not full */
+extern const struct operation throttle_record_full;
+extern const struct operation throttle_record_failure;
+extern const struct operation backoff_delay;
+
+/* The same by libgrpc's own throttle. NULL: this libgrpc does not show its functions. */
+const struct operation *core_throttle_record(void);
+const struct operation *core_throttle_record_full(void);
+const struct operation *core_throttle_record_failure(void);
+
+/* call_decisions.c: weir_unary on a channel whose breaker is OPEN. */
+extern const struct operation refuse_unary;
+
+#endif /* WEIR_BENCH_DECISIONS_H */
