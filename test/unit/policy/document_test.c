@@ -410,7 +410,7 @@ static const struct refused {
     {"{\"breaker\":{\"consecutiveFailures\":-1}}", "breaker.consecutiveFailures", "integer"},
     {"{\"breaker\":{\"consecutiveFailure\":5}}", "breaker.consecutiveFailure",
      "consecutiveFailures?"},
-    {"{\"breaker\":{\"rampFor\":\"-1s\"}}", "breaker.rampFor", "negative"},
+    {"{\"breaker\":{\"rampFor\":\"-1s\"}}", "breaker.rampFor", "0s or more"},
     {"{\"breaker\":{\"rampFor\":10}}", "breaker.rampFor", "10s"},
     {"{\"breaker\":{\"ramp_up\":\"1s\"}}", "breaker.ramp_up", "unknown key"},
     {"{\"rampFor\":\"1s\"}", "rampFor", "belongs inside breaker"},
