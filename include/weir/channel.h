@@ -12,6 +12,7 @@
 
 #include <weir/allocator.h>
 #include <weir/breaker.h>
+#include <weir/breaker_change.h>
 #include <weir/clock.h>
 #include <weir/completion_queue.h>
 #include <weir/error.h>
@@ -45,12 +46,15 @@ struct weir_channel_options {
   enum weir_core_retries core_retries;    /* of weir_channel_wrap; no other function looks at it */
   /* NULL = none; copied, and what its `context` is belongs to the channel once it has been made */
   const struct weir_fallback *fallback;
+  /* NULL = nobody is told of the breakers' changes but the log */
+  const struct weir_breaker_listener *breaker_listener;
 };
 
 #define WEIR_CHANNEL_OPTIONS_INIT                                                                \
   {                                                                                              \
     .size = sizeof(struct weir_channel_options), .policy = NULL, .log = NULL, .allocator = NULL, \
-    .random = NULL, .core_retries = WEIR_CORE_RETRIES_UNKNOWN, .fallback = NULL                  \
+    .random = NULL, .core_retries = WEIR_CORE_RETRIES_UNKNOWN, .fallback = NULL,                 \
+    .breaker_listener = NULL                                                                     \
   }
 
 /* Makes a channel, as grpc_channel_create does, with a policy. The core's own retries are switched
@@ -62,7 +66,7 @@ struct weir_channel_options {
  *            weir_channel_destroy.
  * Threads:   any thread.
  * Errors:    NULL when there is no memory, `options` is from a newer header and asks for what this
- *            library lacks, or its log sink has no size or no write. What the core refuses makes a
+ *            library lacks, or its log sink or its listener has no size or no function. What the core refuses makes a
  *            channel whose calls fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
@@ -256,6 +260,21 @@ WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
                               struct weir_breaker_snapshot *snapshot_out);
 
+/* Overrides the breaker of a method, or all that the channel has and will have: keeps it open, or
+ * switches it off, until that is taken back with WEIR_BREAKER_OVERRIDE_NONE; it is then CLOSED, with
+ * an empty window. The last word on a breaker holds, whether it was said of it or of all. With scope
+ * SERVICE it is the breaker of the method's service ("/pkg.Service/" names it too), with scope
+ * CHANNEL the channel's. A method that is overridden for itself has a breaker of its own from then
+ * on, whatever maxBreakers says.
+ *
+ * Ownership: `method` ("/pkg.Service/Method"), NULL = all breakers, is borrowed for the call.
+ * Threads:   any thread; the listener and the log sink run in it.
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `override` is none; WEIR_ERROR_UNAVAILABLE the policy has
+ *            switched the channel's breakers off; WEIR_ERROR_NO_MEMORY. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_channel_set_breaker_override(weir_channel *channel, const char *method,
+                                  enum weir_breaker_override override);
+
 /* What a channel keeps of what its calls have sent, to send it again. Set `size` first. */
 struct weir_replay_snapshot {
   size_t size;
@@ -293,6 +312,9 @@ struct weir_channel_counters {
   /* Answers that came when their calls had ended. So many of the timeouts and the abandoned as this
    * does not have are still being asked, or stuck for ever. */
   uint64_t n_fallback_late;
+
+  uint64_t n_breakers; /* that it has, but for the one that calls share beyond maxBreakers */
+  uint64_t n_overflowed_calls; /* calls that went to that one, for want of one of their own */
 };
 
 #define WEIR_CHANNEL_COUNTERS_INIT \

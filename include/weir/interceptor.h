@@ -43,45 +43,57 @@ struct weir_inbound_facts {
 };
 
 /* A call's plan: what the layers agree on. The engine fills the facts, layers tighten and
- * decide. */
+ * decide. It is part of each call under way: the order of the fields leaves no holes. */
 struct weir_plan {
   /* Facts of the call; layers only read them. */
   const struct weir_method_policy *method;
   const struct weir_inbound_facts *inbound; /* NULL: the root of a chain */
   const char *path;                         /* "/pkg.Service/Method", not terminated */
   size_t path_size;
+  int64_t started_at_ns;   /* when the first batch was started */
+  int64_t attempted_at_ns; /* when the current attempt was */
   enum weir_call_shape shape;
+  /* attempts that count (A6); a replay of what the server never saw does not */
+  uint32_t n_attempts;
   bool replayable; /* the request can be sent again */
   /* a layer further out retries: the request being served carries its marker, or the call's own
    * metadata does; a stream may learn of the latter late, and its settle is then the first to see */
   bool outer_owns_retries;
-  int64_t started_at_ns;   /* when the first batch was started */
-  int64_t attempted_at_ns; /* when the current attempt was */
-  /* attempts that count (A6); a replay of what the server never saw does not */
-  uint32_t n_attempts;
 
   /* The budget. Layers may only bring it nearer. */
-  int64_t deadline_at_ns;
-  enum weir_deadline_bound deadline_bound;
   bool deadline_clamped; /* a ceiling cut a deadline that was given, not a mere default */
+  enum weir_deadline_bound deadline_bound;
+  int64_t deadline_at_ns;
 
   /* The next attempt. */
   int64_t resume_at_ns;   /* set by the layer that answers RETRY */
   int64_t min_attempt_ns; /* the least time that an attempt needs */
-  bool uncounted;         /* the next attempt is not one for A6: no header, no count */
-  bool single_attempt;    /* no further attempt, whatever happens (a half-open probe) */
   /* this layer's name, sent as weir-retry-owner with each attempt; NULL = an outer layer's marker is
    * passed on, if there is one */
   const char *retry_owner;
+  bool uncounted;      /* the next attempt is not one for A6: no header, no count */
+  bool single_attempt; /* no further attempt, whatever happens (a half-open probe) */
 
   /* The answer. */
+  bool scrubbed;     /* the caller sees weir's words only, never the peer's */
+  bool do_not_retry; /* the caller's own caller should not try again */
+  /* the hook that has just returned changed the breaker's state, to `breaker_state`; the engine tells
+   * of it, and takes it back */
+  bool breaker_changed;
   enum weir_origin refused_as; /* with REFUSE from admit: what the call's outcome is made of */
   enum weir_reason reason;
-  int64_t next_probe_in_ns;              /* with BREAKER_OPEN; 0 otherwise */
-  enum weir_breaker_state breaker_state; /* as the call last saw it */
   grpc_status_code visible_code; /* what the caller sees; the engine starts it as the raw code */
-  bool scrubbed;                 /* the caller sees weir's words only, never the peer's */
-  bool do_not_retry;             /* the caller's own caller should not try again */
+
+  /* The breaker, as the call last saw it. */
+  enum weir_breaker_state breaker_state;
+  enum weir_breaker_refusal breaker_refusal; /* NONE, unless the call was refused, or in shadow mode
+                                                would have been */
+  enum weir_breaker_state breaker_changed_from;
+  int64_t next_probe_in_ns;    /* 0 while it is CLOSED */
+  uint64_t breaker_generation; /* from 0 on */
+  /* The breaker's layer's own. The engine sets what that layer has found out about a registered
+   * method; NULL = it looks. */
+  void *breaker_entry;
 };
 
 enum weir_disposition { WEIR_DISPOSITION_FINISH = 0, WEIR_DISPOSITION_RETRY };
@@ -106,7 +118,8 @@ struct weir_interceptor_vtable {
                                 const struct weir_event *event, struct weir_plan *plan);
 
   /* When a stream's first response message arrives; at most once a call. */
-  void (*progress)(weir_interceptor *self, void *call_state, const struct weir_event *event);
+  void (*progress)(weir_interceptor *self, void *call_state, const struct weir_event *event,
+                   struct weir_plan *plan);
 
   /* When an attempt has ended (a layer inside the retrying one) or the call has (that layer and
    * those outside it), innermost first. The answer of a layer that does not retry is FINISH. */
@@ -116,7 +129,8 @@ struct weir_interceptor_vtable {
 
   /* Exactly once for every call that this layer admitted, settled or not; gives back what admit
    * took. */
-  void (*release)(weir_interceptor *self, void *call_state, const struct weir_event *event);
+  void (*release)(weir_interceptor *self, void *call_state, const struct weir_event *event,
+                  const struct weir_plan *plan);
 
   /* Once, when the stack goes away. */
   void (*destroy)(weir_interceptor *self);

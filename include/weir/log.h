@@ -9,6 +9,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/breaker.h>
 #include <weir/fallback.h>
 #include <weir/outcome.h>
 #include <weir/reason.h>
@@ -26,11 +27,13 @@ struct weir_bytes {
 enum weir_log_event {
   /* at a boundary; one record a call, also of one that a fallback has answered */
   WEIR_LOG_CALL_FAILED = 0,
-  WEIR_LOG_CHANNEL_WRAPPED /* one that weir can't keep all its promises on; once a channel */
+  WEIR_LOG_CHANNEL_WRAPPED, /* one that weir can't keep all its promises on; once a channel */
+  WEIR_LOG_BREAKER_CHANGED  /* its state, or what has been set by hand; one record a change */
 };
 
 /* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is
- * no failed call, there are the event, its times, the target and the text; the rest is empty.
+ * no failed call, there are the event, its times, the target, the text and what is said to be its
+ * own; the rest is empty.
  * Fields are only ever added at the end. */
 struct weir_log_record {
   const char *reference; /* as in the message that the caller saw; "" when references are off */
@@ -55,13 +58,22 @@ struct weir_log_record {
   const char *text;        /* of an event that is no failed call; "" otherwise */
   enum weir_fallback_result fallback_result; /* as in the call's report */
   const char *fallback_source;               /* likewise; "" where that is NULL */
+
+  /* Of a breaker that has changed; `raw_code` and `origin` are then those of the call that did it
+   * with its end, or OK. As in struct weir_breaker_change. */
+  struct weir_bytes breaker; /* its name */
+  enum weir_breaker_state breaker_from;
+  enum weir_breaker_state breaker_to;
+  uint64_t breaker_generation;
+  enum weir_breaker_override breaker_override;
+  int64_t next_probe_in_ns;
 };
 
 /* A receiver of records, borrowed until the last channel made with it is gone, and the last of its
  * calls; weir/json_log.h has one that writes lines. It runs in the thread that ends a call, without
  * a lock of weir's: one that drains the queue, mostly, but also one that starts a batch which is
  * refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue
- * down; or the one that wraps a channel. It must not block, nor take a lock that is held around
+ * down; or the one that wraps a channel, or overrides its breakers. It must not block, nor take a lock that is held around
  * those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */

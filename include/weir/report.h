@@ -13,6 +13,7 @@
 
 #include <grpc/status.h>
 
+#include <weir/breaker.h>
 #include <weir/fallback.h>
 #include <weir/interceptor.h>
 #include <weir/outcome.h>
@@ -24,6 +25,7 @@ extern "C" {
 
 #define WEIR_REPORT_ATTEMPTS 8
 #define WEIR_REFERENCE_LENGTH 12
+#define WEIR_REPORT_NAME_BYTES 128 /* of the longest name and its end; a longer one is cut */
 
 struct weir_attempt_report {
   grpc_status_code code; /* as it came */
@@ -46,8 +48,10 @@ struct weir_call_report {
   /* sent to the core, replays of what the server never saw included; 0 = nothing was */
   uint32_t n_attempts;
   struct weir_attempt_report attempts[WEIR_REPORT_ATTEMPTS]; /* the first of them */
-  int64_t total_ns;            /* from the start of the first batch to the end of the call */
-  int64_t next_probe_in_ns;    /* with BREAKER_OPEN: when the breaker will let a probe through */
+  int64_t total_ns; /* from the start of the first batch to the end of the call */
+  /* until the breaker, as this call left it, lets a call through: 0 while it is CLOSED,
+   * WEIR_NO_LIMIT_NS where that takes somebody's hand */
+  int64_t next_probe_in_ns;
   const char *fallback_source; /* with HIT: what the message comes from; else NULL; static */
   char reference[WEIR_REFERENCE_LENGTH + 1]; /* as in the message and the log; "" = none */
   bool do_not_retry;                         /* the service's own caller should not try again */
@@ -75,6 +79,16 @@ struct weir_call_report {
   /* The wait for it: until a thread that drains the queue took the answer from there, or until its
    * time was up. */
   int64_t fallback_ns;
+
+  /* The breaker that the call went through, or was refused by. */
+
+  /* with BREAKER_OPEN, why; with NONE as the reason, why WEIR_BREAKER_MODE_ENFORCE would have refused
+   * it */
+  enum weir_breaker_refusal breaker_refusal;
+  uint64_t breaker_generation; /* as this call left it; from 0 on */
+  /* The path of the method, "/pkg.Service", the policy's name for the only one of the channel,
+   * "other" for the one that calls share beyond maxBreakers; "" = there is none. */
+  char breaker_name[WEIR_REPORT_NAME_BYTES];
 };
 
 /* A report that no call has filled in is not one of success. */

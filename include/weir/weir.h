@@ -8,6 +8,7 @@
 #include <weir/allocator.h>
 #include <weir/backoff.h>
 #include <weir/breaker.h>
+#include <weir/breaker_change.h>
 #include <weir/budget.h>
 #include <weir/call.h>
 #include <weir/channel.h>

@@ -13,15 +13,19 @@
 #include "src/outcome/outcome.h"
 #include "src/time/instant.h"
 
+/* Of the breaker that calls share, where there may be others. */
+#define SHARED_NAME "other"
+
 struct breaker_layer {
   weir_interceptor base;
   const struct weir_allocator *allocator;
+  const char *name;
   struct weir_breaker_options options;
   struct weir__breaker_registry registry;
 };
 
+/* The breaker is plan->breaker_entry's; NULL: the layer is switched off. */
 struct breaker_call {
-  weir_breaker *breaker; /* NULL: the layer is switched off */
   struct weir_breaker_ticket ticket;
 };
 
@@ -29,30 +33,54 @@ static struct breaker_layer *layer_of(weir_interceptor *self) {
   return WEIR__CONTAINER_OF(self, struct breaker_layer, base);
 }
 
-static enum weir_admission plan_refuse(struct weir_plan *plan, struct weir_breaker_view view) {
+static weir_breaker *breaker_of(const struct weir_plan *plan) {
+  const struct weir__breaker_entry *entry = plan->breaker_entry;
+  return entry != NULL ? weir__breaker_entry_breaker(entry) : NULL;
+}
+
+static void plan_view(struct weir_plan *plan, const struct weir_breaker_view *view) {
+  plan->breaker_state = view->state;
+  plan->breaker_generation = view->generation;
+  plan->next_probe_in_ns = view->next_probe_in_ns;
+  if (view->changed) {
+    plan->breaker_changed = true;
+    plan->breaker_changed_from = view->changed_from;
+  }
+}
+
+static enum weir_admission plan_refuse(struct weir_plan *plan,
+                                       const struct weir_breaker_view *view) {
+  plan_view(plan, view);
+  plan->breaker_refusal = view->refusal;
   plan->reason = WEIR_REASON_BREAKER_OPEN;
-  plan->breaker_state = view.state;
-  plan->next_probe_in_ns = view.next_probe_in_ns;
   plan->do_not_retry = true; /* whoever calls this service would only find the breaker again */
   return WEIR_ADMISSION_REFUSE;
+}
+
+static bool is_probe(const struct weir_breaker_ticket *ticket) {
+  return ticket->stage == WEIR_BREAKER_TICKET_PENDING && ticket->place != WEIR_BREAKER_NO_PLACE;
 }
 
 static enum weir_admission breaker_admit(weir_interceptor *self, void *call_state,
                                          const struct weir_event *event, struct weir_plan *plan) {
   struct breaker_layer *layer = layer_of(self);
   struct breaker_call *call = call_state;
-  struct weir_breaker_view view = {.state = WEIR_BREAKER_CLOSED};
+  struct weir__breaker_entry *entry = plan->breaker_entry;
+  struct weir_breaker_view view;
   if (!layer->options.enabled) {
     return WEIR_ADMISSION_PROCEED;
   }
-  call->breaker = weir__breaker_registry_enter(&layer->registry, plan->path, plan->path_size);
-  if (weir_breaker_admit(call->breaker, event->now_ns, event->random, &call->ticket, &view) ==
-      WEIR_ADMISSION_REFUSE) {
+  enum weir_admission admission =
+      weir__breaker_registry_admit(&layer->registry, plan->path, plan->path_size, event->now_ns,
+                                   event->random, &entry, &call->ticket, &view);
+  plan->breaker_entry = entry;
+  if (admission == WEIR_ADMISSION_REFUSE) {
     plan->refused_as = WEIR_ORIGIN_LOCAL_BREAKER;
-    return plan_refuse(plan, view);
+    return plan_refuse(plan, &view);
   }
-  plan->breaker_state = view.state;
-  if (call->ticket.place != WEIR_BREAKER_NO_PLACE) {
+  plan_view(plan, &view);
+  plan->breaker_refusal = view.refusal; /* which shadow mode has let pass */
+  if (is_probe(&call->ticket) && layer->options.mode == WEIR_BREAKER_MODE_ENFORCE) {
     plan->single_attempt = true;
   }
   return WEIR_ADMISSION_PROCEED;
@@ -60,20 +88,25 @@ static enum weir_admission breaker_admit(weir_interceptor *self, void *call_stat
 
 static enum weir_admission breaker_resume(weir_interceptor *self, void *call_state,
                                           const struct weir_event *event, struct weir_plan *plan) {
-  (void)self;
   const struct breaker_call *call = call_state;
-  if (call->breaker == NULL || weir_breaker_still_admits(call->breaker, &call->ticket)) {
+  if (plan->breaker_entry == NULL ||
+      weir__breaker_registry_still_admits(&layer_of(self)->registry, plan->breaker_entry,
+                                          plan->path, plan->path_size, &call->ticket)) {
     return WEIR_ADMISSION_PROCEED;
   }
-  return plan_refuse(plan, weir_breaker_look(call->breaker, event->now_ns));
+  struct weir_breaker_view view = weir_breaker_look(breaker_of(plan), event->now_ns);
+  return plan_refuse(plan, &view);
 }
 
 static void breaker_progress(weir_interceptor *self, void *call_state,
-                             const struct weir_event *event) {
+                             const struct weir_event *event, struct weir_plan *plan) {
   (void)self;
   struct breaker_call *call = call_state;
-  if (call->breaker != NULL) {
-    weir_breaker_progress(call->breaker, &call->ticket, event->now_ns, NULL);
+  weir_breaker *breaker = breaker_of(plan);
+  if (breaker != NULL) {
+    struct weir_breaker_view view;
+    weir_breaker_progress(breaker, &call->ticket, event->now_ns, &view);
+    plan_view(plan, &view);
   }
 }
 
@@ -107,22 +140,24 @@ static enum weir_disposition breaker_settle(weir_interceptor *self, void *call_s
                                             struct weir_plan *plan) {
   struct breaker_layer *layer = layer_of(self);
   struct breaker_call *call = call_state;
-  if (call->breaker != NULL) {
+  weir_breaker *breaker = breaker_of(plan);
+  if (breaker != NULL) {
     struct weir_breaker_view view;
-    weir_breaker_settle(call->breaker, &call->ticket, verdict_of(&layer->options, outcome, plan),
+    weir_breaker_settle(breaker, &call->ticket, verdict_of(&layer->options, outcome, plan),
                         event->now_ns, event->random, &view);
-    plan->breaker_state = view.state;
+    plan_view(plan, &view);
   }
   return WEIR_DISPOSITION_FINISH;
 }
 
 static void breaker_release(weir_interceptor *self, void *call_state,
-                            const struct weir_event *event) {
+                            const struct weir_event *event, const struct weir_plan *plan) {
   (void)self;
   (void)event;
   struct breaker_call *call = call_state;
-  if (call->breaker != NULL) {
-    weir_breaker_release(call->breaker, &call->ticket);
+  weir_breaker *breaker = breaker_of(plan);
+  if (breaker != NULL) {
+    weir_breaker_release(breaker, &call->ticket);
   }
 }
 
@@ -146,6 +181,7 @@ static const struct weir_interceptor_vtable breaker_vtable = {
 };
 
 enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *options,
+                                        const char *name, size_t n_known,
                                         const struct weir_allocator *allocator,
                                         weir_interceptor **layer_out) {
   *layer_out = NULL;
@@ -164,33 +200,125 @@ enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *optio
   }
   layer->base.vtable = &breaker_vtable;
   layer->allocator = allocator;
+  layer->name = name;
   layer->options = known;
   error = weir__breaker_registry_init(&layer->registry, &known, allocator);
   if (error != WEIR_OK) {
     weir__free(allocator, layer);
     return error;
   }
+  (void)weir__breaker_registry_expect(&layer->registry, n_known); /* without, it is slower */
   *layer_out = &layer->base;
   return WEIR_OK;
+}
+
+enum weir_error weir__breaker_layer_know(weir_interceptor *self, const char *path, size_t path_size,
+                                         void **entry_out) {
+  struct weir__breaker_entry *entry = NULL;
+  enum weir_error error =
+      weir__breaker_registry_know(&layer_of(self)->registry, path, path_size, &entry);
+  *entry_out = entry;
+  return error;
+}
+
+enum weir_error weir__breaker_layer_know_named(weir_interceptor *self, const char *path,
+                                               size_t path_size) {
+  void *entry = NULL;
+  bool is_service = path_size > 0 && path[path_size - 1] == '/';
+  if (is_service && layer_of(self)->options.scope == WEIR_BREAKER_SCOPE_METHOD) {
+    return WEIR_OK;
+  }
+  return weir__breaker_layer_know(self, path, path_size, &entry);
+}
+
+static void name_set(struct weir__breaker_name *name, const char *text, size_t size) {
+  name->size = size < WEIR__BREAKER_NAME_BYTES ? size : WEIR__BREAKER_NAME_BYTES;
+  memcpy(name->text, text, name->size);
+  name->text[name->size] = '\0';
+}
+
+static void name_set_shared(const struct breaker_layer *layer, struct weir__breaker_name *name) {
+  const char *text = layer->options.scope == WEIR_BREAKER_SCOPE_CHANNEL ? layer->name : SHARED_NAME;
+  name_set(name, text, strlen(text));
+}
+
+void weir__breaker_layer_name(weir_interceptor *self, const struct weir_plan *plan,
+                              struct weir__breaker_name *name_out) {
+  const struct breaker_layer *layer = layer_of(self);
+  const struct weir__breaker_entry *entry = plan->breaker_entry;
+  if (entry == NULL) {
+    name_set(name_out, "", 0);
+  } else if (entry->kind == WEIR__BREAKER_SHARED) {
+    name_set_shared(layer, name_out);
+  } else {
+    name_set(name_out, plan->path,
+             weir__breaker_registry_key_size(&layer->registry, plan->path, plan->path_size));
+  }
+}
+
+/* Completes the names that the registry does not know. */
+struct overriding {
+  const struct breaker_layer *layer;
+  weir__breaker_layer_overridden_fn *overridden;
+  void *context;
+};
+
+static void tell_overridden(void *context, enum weir__breaker_kind kind,
+                            const struct weir__breaker_name *name,
+                            const struct weir_breaker_view *view) {
+  const struct overriding *overriding = context;
+  struct weir__breaker_name own;
+  if (kind == WEIR__BREAKER_SHARED) {
+    name_set_shared(overriding->layer, &own);
+    name = &own;
+  }
+  overriding->overridden(overriding->context, name, view);
+}
+
+enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char *path,
+                                             size_t path_size, enum weir_breaker_override override,
+                                             weir__breaker_layer_overridden_fn *overridden,
+                                             void *context) {
+  struct breaker_layer *layer = layer_of(self);
+  struct overriding overriding = {.layer = layer, .overridden = overridden, .context = context};
+  struct weir__breaker_entry *entry = NULL;
+  struct weir_breaker_view view;
+  if (path == NULL) {
+    weir__breaker_registry_override_all(&layer->registry, override, tell_overridden, &overriding);
+    return WEIR_OK;
+  }
+  enum weir_error error = weir__breaker_registry_override_one(&layer->registry, path, path_size,
+                                                              override, &entry, &view);
+  if (entry != NULL) {
+    const struct weir_plan plan = {.path = path, .path_size = path_size, .breaker_entry = entry};
+    struct weir__breaker_name name;
+    weir__breaker_layer_name(self, &plan, &name);
+    overridden(context, &name, &view);
+  }
+  return error;
 }
 
 enum weir_error weir__breaker_layer_snapshot(weir_interceptor *self, const char *path,
                                              size_t path_size, int64_t now_ns,
                                              struct weir_breaker_snapshot *out) {
-  const struct breaker_layer *layer = layer_of(self);
+  struct breaker_layer *layer = layer_of(self);
   size_t size = out->size;
   if (size < sizeof size) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
-  const weir_breaker *breaker = layer->options.enabled
-                                    ? weir__breaker_registry_find(&layer->registry, path, path_size)
-                                    : NULL;
-  if (breaker == NULL) {
+  enum weir_error error = WEIR_ERROR_UNAVAILABLE;
+  if (layer->options.enabled) {
+    error = weir__breaker_registry_snapshot(&layer->registry, path, path_size, now_ns, out);
+  }
+  if (error != WEIR_OK) {
     memset(out, 0, size);
     out->size = size;
-    return WEIR_ERROR_UNAVAILABLE;
   }
-  return weir_breaker_snapshot(breaker, now_ns, out);
+  return error;
+}
+
+uint32_t weir__breaker_layer_n_breakers(weir_interceptor *self) {
+  return weir__breaker_registry_n_breakers(&layer_of(self)->registry);
 }
 
 uint64_t weir__breaker_layer_n_overflowed(weir_interceptor *self) {

@@ -15,13 +15,41 @@
 #include <weir/interceptor.h>
 #include <weir/policy.h>
 
-/* Makes the layer of one channel. `options` are copied; `allocator` (NULL = malloc) is borrowed
- * until the layer is destroyed. With `enabled` false every call passes.
+#include "src/decide/breaker_registry.h"
+
+/* Makes the layer of one channel. `options` are copied; `name`, the policy's, and `allocator`
+ * (NULL = malloc) are borrowed until the layer is destroyed; `n_known` says how many methods and
+ * services will be made known, about. With `enabled` false every call passes.
  * WEIR_ERROR_INVALID_ARGUMENT a value is out of range; WEIR_ERROR_UNSUPPORTED `options` are a
  * newer program's; WEIR_ERROR_NO_MEMORY. `*layer_out` is NULL on failure. */
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *options,
+                                                        const char *name, size_t n_known,
                                                         const struct weir_allocator *allocator,
                                                         weir_interceptor **layer_out);
+
+/* Makes a method known, so that it has a breaker of its own whatever else is called. Its calls' plans
+ * may have `*entry_out` from the start. WEIR_ERROR_NO_MEMORY. Any thread. */
+WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know(weir_interceptor *layer, const char *path,
+                                                         size_t path_size, void **entry_out);
+
+/* The same for what a policy names; a service ("/pkg.Service/") is no method. */
+WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know_named(weir_interceptor *layer,
+                                                               const char *path, size_t path_size);
+
+/* What the breaker is called that a call has gone through, or was refused by; empty = none. */
+void weir__breaker_layer_name(weir_interceptor *layer, const struct weir_plan *plan,
+                              struct weir__breaker_name *name_out);
+
+/* Told of each breaker that an override has found otherwise; without a lock. */
+typedef void weir__breaker_layer_overridden_fn(void *context, const struct weir__breaker_name *name,
+                                               const struct weir_breaker_view *view);
+
+/* Overrides the breaker of a method, or, with `path` NULL, all that there are and will be.
+ * WEIR_ERROR_NO_MEMORY. Any thread. */
+WEIR_MUST_CHECK enum weir_error
+weir__breaker_layer_override(weir_interceptor *layer, const char *path, size_t path_size,
+                             enum weir_breaker_override override,
+                             weir__breaker_layer_overridden_fn *overridden, void *context);
 
 /* Reads the breaker that calls of `path` go through. `out->size` says how much of it the caller
  * knows. WEIR_ERROR_UNAVAILABLE there is none, or none for that path yet: the fields are zero then.
@@ -30,6 +58,9 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_layer_snapshot(weir_interceptor *l
                                                              const char *path, size_t path_size,
                                                              int64_t now_ns,
                                                              struct weir_breaker_snapshot *out);
+
+/* Breakers in use, the shared one not counted. */
+uint32_t weir__breaker_layer_n_breakers(weir_interceptor *layer);
 
 /* Calls that shared a breaker because maxBreakers were in use, or there was no memory for
  * another. */

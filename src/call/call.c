@@ -18,9 +18,12 @@
 
 /* --- life --- */
 
+static const struct weir__call_extras *extras_of(const weir_call *call) {
+  return atomic_load_explicit(&call->extras, memory_order_acquire);
+}
+
 const struct weir_method_policy *weir__call_method_policy(const weir_call *call) {
-  const struct weir__call_extras *extras =
-      atomic_load_explicit(&call->extras, memory_order_acquire);
+  const struct weir__call_extras *extras = extras_of(call);
   if (extras != NULL && extras->policy != NULL) {
     return extras->policy;
   }
@@ -39,6 +42,7 @@ void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
   plan->path = (const char *)GRPC_SLICE_START_PTR(call->method);
   plan->path_size = GRPC_SLICE_LENGTH(call->method);
   plan->method = weir__call_method_policy(call);
+  plan->breaker_entry = extras_of(call) != NULL ? extras_of(call)->breaker_entry : NULL;
   plan->deadline_at_ns = deadline_at_ns;
   plan->deadline_bound =
       deadline_at_ns == WEIR_NO_DEADLINE ? WEIR_DEADLINE_BOUND_NONE : WEIR_DEADLINE_BOUND_CALL;

@@ -5,6 +5,7 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 
+#include "src/call/breaker_news.h"
 #include "src/call/call.h"
 #include "src/call/fallback.h"
 #include "src/call/presentation.h"
@@ -19,8 +20,12 @@ static void settle(weir_call *call, const struct weir_event *event) {
                             &call->n_unsettled) == WEIR_DISPOSITION_RETRY) {
     /* the end is the end */
   }
-  weir__stack_release(stack, call->layer_states, event, call->n_admitted);
+  weir__stack_release(stack, call->layer_states, event, &call->plan, call->n_admitted);
   call->n_admitted = 0;
+  struct weir__breaker_news news;
+  if (weir__breaker_news_take(call, &call->outcome, event->now_ns, &news)) {
+    weir__breaker_news_tell(call->environment, &news);
+  }
 }
 
 static void let_go_of_parent(weir_call *call) {

@@ -11,6 +11,7 @@
 #include <grpc/grpc.h>
 
 #include <weir/allocator.h>
+#include <weir/breaker_change.h>
 #include <weir/clock.h>
 #include <weir/fallback.h>
 #include <weir/log.h>
@@ -47,6 +48,7 @@ struct weir__environment {
   const struct weir_allocator *allocator;
   const struct weir_random *random;
   const struct weir_log_sink *log;
+  const struct weir_breaker_listener *breaker_listener; /* NULL = none */
   grpc_channel *channel;
   char *target;
   weir_policy *policy;

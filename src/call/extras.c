@@ -94,6 +94,7 @@ static struct weir__call_extras *own_extras(weir_call *call) {
     if (extras != NULL) {
       own->registered = extras->registered;
       own->policy = extras->policy;
+      own->breaker_entry = extras->breaker_entry;
     }
     /* release: what is in it, for threads that load it; acquire: what another thread has put there
      * instead */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "interceptors/breaker/breaker_layer.h"
 #include "src/call/call.h"
 #include "src/call/fallback.h"
 
@@ -40,6 +41,15 @@ static void report_attempts(const weir_call *call, struct weir_call_report *repo
   }
 }
 
+static void report_breaker_name(const weir_call *call, char name_out[WEIR_REPORT_NAME_BYTES]) {
+  weir_interceptor *breaker = call->environment->stack.breaker;
+  if (breaker != NULL) {
+    struct weir__breaker_name name;
+    weir__breaker_layer_name(breaker, &call->plan, &name);
+    memcpy(name_out, name.text, name.size + 1);
+  }
+}
+
 enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_report *report_out) {
   if (report_out->size < sizeof report_out->size) {
     return WEIR_ERROR_INVALID_ARGUMENT;
@@ -63,7 +73,10 @@ enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_rep
       .caller_may_retry = caller_may_retry(call),
       .deadline_clamped = call->plan.deadline_clamped,
       .fallback_result = (enum weir_fallback_result)call->fallback_result,
+      .breaker_refusal = call->plan.breaker_refusal,
+      .breaker_generation = call->plan.breaker_generation,
   };
+  report_breaker_name(call, report.breaker_name);
   memcpy(report.reference, call->reference, sizeof report.reference);
   report_times(call, &report);
   report_attempts(call, &report);

@@ -4,6 +4,7 @@
 
 #include <grpc/byte_buffer.h>
 
+#include "src/call/breaker_news.h"
 #include "src/call/call.h"
 #include "src/call/one_batch.h"
 #include "src/call/reconnect.h"
@@ -157,6 +158,10 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   if (call->plan.breaker_state != WEIR_BREAKER_CLOSED) {
     weir__reconnect_for_probe(call, event->now_ns);
   }
+  struct weir__breaker_news news;
+  if (weir__breaker_news_take(call, NULL, event->now_ns, &news)) {
+    weir__breaker_news_tell(call->environment, &news);
+  }
   if (call->plan.deadline_clamped && !call->clamp_counted) {
     call->clamp_counted = true; /* a first batch that comes to nothing may be followed by another */
     weir__call_counter_bump(&call->environment->counters.n_clamped_deadlines);
@@ -183,7 +188,8 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
 /* Nothing came of the first batch: as if it had not been started. */
 static void undo_first(weir_call *call, const struct weir__batch *batch,
                        const struct weir_event *event, int64_t deadline_at_ns) {
-  weir__stack_release(&call->environment->stack, call->layer_states, event, call->n_admitted);
+  weir__stack_release(&call->environment->stack, call->layer_states, event, &call->plan,
+                      call->n_admitted);
   memset(call->layer_states, 0, call->environment->stack.states_bytes);
   call->n_admitted = 0;
   call->n_unsettled = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/call/stream.h"
+#include "src/call/breaker_news.h"
 
 #include <sched.h>
 
@@ -87,8 +88,14 @@ static bool stream_on_message(weir_call *call) {
   if (progress == WEIR__PROGRESS_NONE &&
       atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_RUNNING)) {
     struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
-    weir__stack_progress(&call->environment->stack, call->layer_states, &event);
+    weir__stack_progress(&call->environment->stack, call->layer_states, &event, &call->plan);
+    struct weir__breaker_news news;
+    bool is_news = weir__breaker_news_take(call, &(struct weir_outcome){.code = GRPC_STATUS_OK},
+                                           event.now_ns, &news);
     atomic_store(&call->progress, WEIR__PROGRESS_DONE);
+    if (is_news) {
+      weir__breaker_news_tell(call->environment, &news);
+    }
   } else if (progress == WEIR__PROGRESS_TOLD) {
     (void)atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_DONE);
   }

@@ -6,9 +6,11 @@
 #include <grpc/grpc_posix.h>
 #include <grpc/slice.h>
 
+#include "interceptors/breaker/breaker_layer.h"
 #include "src/base/allocator.h"
 #include "src/base/options.h"
 #include "src/base/random.h"
+#include "src/call/breaker_news.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
 #include "src/call/reconnect.h"
@@ -129,6 +131,7 @@ static struct weir__environment *environment_new(const char *target,
   environment->allocator = allocator;
   environment->random = weir__random_or_default(options->random);
   environment->log = options->log != NULL ? options->log : weir__json_log_default_sink();
+  environment->breaker_listener = options->breaker_listener;
   environment->signals_trusted =
       core_retries == WEIR_CORE_RETRIES_OFF && weir__wire_signals_trusted();
   atomic_init(&environment->replay_budget.n_bytes, 0);
@@ -191,12 +194,18 @@ bool weir__channel_log_is_usable(const struct weir_log_sink *log) {
   return log == NULL || (log->size >= sizeof *log && log->write != NULL);
 }
 
+bool weir__channel_listener_is_usable(const struct weir_breaker_listener *listener) {
+  return listener == NULL || (listener->size >= sizeof *listener && listener->changed != NULL);
+}
+
 /* A channel whose core is still to be made. */
 static weir_channel *channel_begin(const char *target, const struct weir_channel_options *options) {
   struct weir_channel_options known = WEIR_CHANNEL_OPTIONS_INIT;
   if (target == NULL ||
       (options != NULL && weir__options_copy(&known, sizeof known, options) != WEIR_OK) ||
-      !weir__channel_log_is_usable(known.log) || weir__fallback_check(known.fallback) != WEIR_OK) {
+      !weir__channel_log_is_usable(known.log) ||
+      !weir__channel_listener_is_usable(known.breaker_listener) ||
+      weir__fallback_check(known.fallback) != WEIR_OK) {
     return NULL;
   }
   return weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known);
@@ -414,6 +423,62 @@ enum weir_error weir_channel_breaker_snapshot(weir_channel *channel, const char 
                                       snapshot_out);
 }
 
+static bool override_is_known(enum weir_breaker_override override) {
+  switch (override) {
+  case WEIR_BREAKER_OVERRIDE_NONE:
+  case WEIR_BREAKER_OVERRIDE_OPEN:
+  case WEIR_BREAKER_OVERRIDE_DISABLED:
+    return true;
+  }
+  return false;
+}
+
+/* An override on its way to those who are told. */
+struct overriding {
+  const struct weir__environment *environment;
+  enum weir_breaker_override override;
+  int64_t at_ns;
+};
+
+static void tell_overridden(void *context, const struct weir__breaker_name *name,
+                            const struct weir_breaker_view *view) {
+  const struct overriding *overriding = context;
+  struct weir__breaker_news news = {
+      .change =
+          {
+              .size = sizeof news.change,
+              .from = view->changed ? view->changed_from : view->state,
+              .to = view->state,
+              .generation = view->generation,
+              .next_probe_in_ns = view->next_probe_in_ns,
+              .at_ns = overriding->at_ns,
+              .override = overriding->override,
+          },
+      .name = *name,
+  };
+  weir__breaker_news_tell(overriding->environment, &news);
+}
+
+enum weir_error weir_channel_set_breaker_override(weir_channel *channel, const char *method,
+                                                  enum weir_breaker_override override) {
+  struct weir__environment *environment = channel->environment;
+  if (!override_is_known(override)) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  if (environment->stack.breaker == NULL) {
+    return WEIR_ERROR_UNAVAILABLE;
+  }
+  struct overriding overriding = {.environment = environment,
+                                  .override = override,
+                                  .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL))};
+  weir__environment_ref(environment); /* who is told may destroy the channel */
+  enum weir_error error = weir__breaker_layer_override(environment->stack.breaker, method,
+                                                       method != NULL ? strlen(method) : 0,
+                                                       override, tell_overridden, &overriding);
+  weir__environment_unref(environment);
+  return error;
+}
+
 enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
                                              struct weir_replay_snapshot *snapshot_out) {
   const struct weir__replay_budget *budget = &channel->environment->replay_budget;
@@ -466,6 +531,11 @@ enum weir_error weir_channel_get_counters(weir_channel *channel,
       .n_detached_calls = atomic_load_explicit(&counters->n_detached_calls, memory_order_relaxed),
   };
   read_fallback_counters(channel->environment, &read);
+  weir_interceptor *breaker = channel->environment->stack.breaker;
+  if (breaker != NULL) {
+    read.n_breakers = weir__breaker_layer_n_breakers(breaker);
+    read.n_overflowed_calls = weir__breaker_layer_n_overflowed(breaker);
+  }
   memcpy(counters_out, &read, read.size);
   return WEIR_OK;
 }

@@ -34,6 +34,9 @@ void weir__channel_undo(weir_channel *channel);
 /* A sink that can't be written to would be found out at the first failure. NULL = weir's own. */
 bool weir__channel_log_is_usable(const struct weir_log_sink *log);
 
+/* So would a listener that can't be told. NULL = none. */
+bool weir__channel_listener_is_usable(const struct weir_breaker_listener *listener);
+
 /* A share of the channel for a blocking call, which may outlast the application's. */
 void weir__channel_ref(weir_channel *channel);
 

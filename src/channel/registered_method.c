@@ -34,6 +34,11 @@ static struct weir__registered_method *method_new(const struct weir__environment
   method->path = grpc_slice_from_static_buffer(method->texts, path_size);
   method->extras.shared = true;
   method->extras.policy = weir_policy_method(environment->policy, path, path_size);
+  if (weir__stack_know_method(&environment->stack, path, path_size,
+                              &method->extras.breaker_entry) != WEIR_OK) {
+    weir__free(environment->allocator, method);
+    return NULL;
+  }
   method->extras.registered = transport->channel_register_call(
       transport->context, environment->channel, path, host_size > 0 ? host : NULL);
   return method;

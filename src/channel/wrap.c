@@ -58,7 +58,8 @@ enum weir_error weir_channel_wrap(grpc_channel *core, const struct weir_channel_
   if (error != WEIR_OK) {
     return error;
   }
-  if (core == NULL || !is_known(known.core_retries) || !weir__channel_log_is_usable(known.log)) {
+  if (core == NULL || !is_known(known.core_retries) || !weir__channel_log_is_usable(known.log) ||
+      !weir__channel_listener_is_usable(known.breaker_listener)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
   error = weir__fallback_check(known.fallback);

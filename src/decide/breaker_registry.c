@@ -1,26 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/decide/breaker_registry.h"
 
+#include <stdalign.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "src/base/allocator.h"
+#include "src/base/container_of.h"
+#include "src/base/random.h"
 
 /* Chains lengthen beyond that many breakers; nobody sets such a bound to reach it. */
 #define MAX_CHAINS 65536
 
-/* Odd constants with well-mixed bits: the golden ratio's, and the square root of 3's. */
-#define HASH_FACTOR UINT64_C(0x9e3779b97f4a7c15)
-#define HASH_FINISH UINT64_C(0xbb67ae8584caa73b)
+/* How many entries one call looks at for one to take over. */
+#define LOOKS 4
 
-/* Never changed or removed once it can be found. */
-struct weir__breaker_entry {
-  struct weir__breaker_entry *next;
-  uint64_t hash;
-  size_t key_size;
-  const char *key;
-  weir_breaker breaker; /* with what belongs to it, and then the key */
+/* How often a look-up that came to nothing is repeated because an entry was on its way. */
+#define FIND_TURNS 4
+
+/* Known keys that look-ups are made for where nobody has said how many there will be. */
+#define EXPECTED_KNOWN 1024
+
+/* An unknown entry has room for a name of that size at least: it may come to another key. */
+#define MIN_NAME_BYTES 32
+
+_Static_assert(WEIR__BREAKER_NAME_BYTES <= UINT8_MAX, "name_capacity is wide enough");
+
+struct known_entry {
+  struct weir__breaker_entry base;
+  char key[];
+};
+
+/* Behind the name, there is the breaker. */
+struct unknown_entry {
+  struct weir__breaker_entry base;
+  int64_t taken_at_ns; /* when it became this key's */
+  char name[];         /* only to be told: the hash says whose it is */
 };
 
 struct key {
@@ -29,130 +44,492 @@ struct key {
   uint64_t hash;
 };
 
-static uint64_t hash_mix(uint64_t hash, uint64_t word) {
-  hash = (hash ^ word) * HASH_FACTOR;
-  return hash ^ (hash >> 29);
+static struct known_entry *known_of(struct weir__breaker_entry *entry) {
+  return WEIR__CONTAINER_OF(entry, struct known_entry, base);
 }
 
-static uint64_t hash_bytes(uint64_t seed, const char *bytes, size_t size) {
-  uint64_t hash = hash_mix(seed, size);
-  uint64_t word = 0;
-  for (; size >= sizeof word; bytes += sizeof word, size -= sizeof word) {
-    memcpy(&word, bytes, sizeof word);
-    hash = hash_mix(hash, word);
-  }
-  word = 0;
-  memcpy(&word, bytes, size);
-  hash = hash_mix(hash, word) * HASH_FINISH;
-  return hash ^ (hash >> 32);
+static struct unknown_entry *unknown_of(struct weir__breaker_entry *entry) {
+  return WEIR__CONTAINER_OF(entry, struct unknown_entry, base);
 }
 
-/* A path, or what stands before its last slash: "/pkg.Service". One without a second slash is its
- * own service. */
-static struct key key_of(const struct weir__breaker_registry *registry, const char *path,
-                         size_t path_size) {
+/* --- keys --- */
+
+size_t weir__breaker_registry_key_size(const struct weir__breaker_registry *registry,
+                                       const char *path, size_t path_size) {
   size_t size = path_size;
   if (registry->rules.options.scope == WEIR_BREAKER_SCOPE_SERVICE) {
     while (size > 0 && path[size - 1] != '/') {
       size--;
     }
-    size = size > 1 ? size - 1 : path_size;
+    size = size > 1 ? size - 1 : path_size; /* one without a second slash is its own service */
   }
-  return (struct key){path, size, hash_bytes(registry->seed, path, size)};
+  return size;
 }
 
-/* Acquire, with the release in entry_publish: an entry that is found is whole. */
-static struct weir__breaker_entry *entry_find(const struct weir__breaker_registry *registry,
+static struct key key_of(const struct weir__breaker_registry *registry, const char *path,
+                         size_t path_size) {
+  size_t size = weir__breaker_registry_key_size(registry, path, path_size);
+  uint64_t hash = weir__hash(&registry->secret, path, size);
+  return (struct key){path, size, hash != 0 ? hash : 1};
+}
+
+static bool has_keys(const struct weir__breaker_registry *registry) {
+  return registry->known.first != NULL;
+}
+
+/* --- looking up --- */
+
+static struct weir__breaker_entry *_Atomic *chain_of(const struct weir__breaker_chains *chains,
+                                                     uint64_t hash) {
+  return &chains->first[hash & chains->mask];
+}
+
+/* Acquire, here and with `next`, `hash` and `breaker`: pairs with the release of whoever has put it
+ * there, so what is found is whole. */
+static struct weir__breaker_entry *chain_first(const struct weir__breaker_chains *chains,
+                                               uint64_t hash) {
+  return atomic_load_explicit(chain_of(chains, hash), memory_order_acquire);
+}
+
+static struct weir__breaker_entry *chain_next(const struct weir__breaker_entry *entry) {
+  return atomic_load_explicit(&entry->next, memory_order_acquire);
+}
+
+static uint64_t entry_hash(const struct weir__breaker_entry *entry) {
+  return atomic_load_explicit(&entry->hash, memory_order_acquire);
+}
+
+static bool is_known_key(struct weir__breaker_entry *entry, const struct key *key) {
+  return entry_hash(entry) == key->hash && entry->name_size == key->size &&
+         memcmp(known_of(entry)->key, key->text, key->size) == 0;
+}
+
+static struct weir__breaker_entry *known_find(const struct weir__breaker_registry *registry,
                                               const struct key *key) {
-  struct weir__breaker_entry *entry = atomic_load_explicit(
-      &registry->chains[key->hash & registry->chain_mask].first, memory_order_acquire);
-  while (entry != NULL && (entry->hash != key->hash || entry->key_size != key->size ||
-                           memcmp(entry->key, key->text, key->size) != 0)) {
-    entry = entry->next;
+  struct weir__breaker_entry *entry = chain_first(&registry->known, key->hash);
+  while (entry != NULL && !is_known_key(entry, key)) {
+    entry = chain_next(entry);
   }
   return entry;
 }
 
-static void entry_publish(struct weir__breaker_registry *registry,
-                          struct weir__breaker_entry *entry) {
-  struct weir__breaker_entry *_Atomic *head =
-      &registry->chains[entry->hash & registry->chain_mask].first;
-  entry->next = atomic_load_explicit(head, memory_order_relaxed); /* writers hold the mutex */
-  atomic_store_explicit(head, entry, memory_order_release);
+/* An entry may move to another chain while it is looked at, and what follows is then that one's: the
+ * key is missed, or found. */
+static struct weir__breaker_entry *unknown_find(const struct weir__breaker_registry *registry,
+                                                const struct key *key) {
+  struct weir__breaker_entry *entry = chain_first(&registry->unknown, key->hash);
+  while (entry != NULL && entry_hash(entry) != key->hash) {
+    entry = chain_next(entry);
+  }
+  return entry;
 }
 
-static struct weir__breaker_entry *entry_new(const struct weir__breaker_registry *registry,
-                                             const struct key *key) {
-  struct weir__breaker_entry *entry = NULL;
-  size_t n_bytes =
-      offsetof(struct weir__breaker_entry, breaker) + weir__breaker_bytes(&registry->rules);
-  if (key->size <= SIZE_MAX - n_bytes) {
-    entry = weir__zalloc(registry->allocator, n_bytes + key->size);
+/* NULL under the mutex: there is none. Without it: there was none, or a key was moving all the
+ * time. */
+static struct weir__breaker_entry *entry_find(const struct weir__breaker_registry *registry,
+                                              const struct key *key) {
+  for (unsigned turn = 0; turn < FIND_TURNS; turn++) {
+    uint32_t moves = atomic_load_explicit(&registry->moves, memory_order_acquire);
+    struct weir__breaker_entry *entry = known_find(registry, key);
+    if (entry == NULL) {
+      entry = unknown_find(registry, key);
+    }
+    /* relaxed: behind the acquiring loads of the search */
+    if (entry != NULL || ((moves & 1) == 0 &&
+                          moves == atomic_load_explicit(&registry->moves, memory_order_relaxed))) {
+      return entry;
+    }
+  }
+  return NULL;
+}
+
+/* Between them, a search may miss what is there. acq_rel: what is moved stays between. */
+static void moving_locked(struct weir__breaker_registry *registry) {
+  atomic_fetch_add_explicit(&registry->moves, 1, memory_order_acq_rel);
+}
+
+/* --- chains, under the mutex --- */
+
+static void chain_insert_locked(const struct weir__breaker_chains *chains, uint64_t hash,
+                                struct weir__breaker_entry *entry) {
+  struct weir__breaker_entry *_Atomic *first = chain_of(chains, hash);
+  /* release, both: `next` also is read by who stands on the entry from its last chain */
+  atomic_store_explicit(&entry->next, atomic_load_explicit(first, memory_order_relaxed),
+                        memory_order_release);
+  atomic_store_explicit(first, entry, memory_order_release);
+}
+
+/* Who stands on the entry still goes on from there. */
+static void chain_remove_locked(const struct weir__breaker_chains *chains, uint64_t hash,
+                                struct weir__breaker_entry *entry) {
+  struct weir__breaker_entry *_Atomic *place = chain_of(chains, hash);
+  struct weir__breaker_entry *found = atomic_load_explicit(place, memory_order_relaxed);
+  while (found != entry) {
+    place = &found->next;
+    found = atomic_load_explicit(place, memory_order_relaxed);
+  }
+  atomic_store_explicit(place, atomic_load_explicit(&entry->next, memory_order_relaxed),
+                        memory_order_release);
+}
+
+/* --- how many --- */
+
+/* Acquire, and the release below: who sees the last place taken can find who has taken it. */
+static uint32_t count_of(const _Atomic uint32_t *count) {
+  return atomic_load_explicit(count, memory_order_acquire);
+}
+
+static void count_add_locked(_Atomic uint32_t *count, uint32_t difference) {
+  atomic_store_explicit(count, count_of(count) + difference, memory_order_release);
+}
+
+static bool known_have_room(const struct weir__breaker_registry *registry) {
+  return count_of(&registry->n_known_used) < registry->rules.options.max_breakers;
+}
+
+/* What the known keys leave, used or not. */
+static bool unknown_have_room(const struct weir__breaker_registry *registry) {
+  uint32_t n_known = count_of(&registry->n_known);
+  uint32_t max = registry->rules.options.max_breakers;
+  return n_known < max && count_of(&registry->n_unknown) < max - n_known;
+}
+
+/* --- making --- */
+
+static weir_breaker *breaker_begin_locked(struct weir__breaker_registry *registry, void *memory) {
+  weir_breaker *breaker = memory;
+  weir__breaker_init(breaker, &registry->rules);
+  if (registry->guarded.override != WEIR_BREAKER_OVERRIDE_NONE) {
+    weir_breaker_set_override(breaker, registry->guarded.override, NULL);
+  }
+  return breaker;
+}
+
+static size_t aligned(size_t size) {
+  return (size + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+}
+
+/* The breaker is for later. */
+static struct weir__breaker_entry *known_new_locked(struct weir__breaker_registry *registry,
+                                                    const struct key *key) {
+  struct known_entry *entry = NULL;
+  if (key->size <= UINT32_MAX) {
+    entry = weir__zalloc(registry->rules.allocator, sizeof *entry + key->size);
   }
   if (entry == NULL) {
     return NULL;
   }
-  weir__breaker_init(&entry->breaker, &registry->rules);
-  entry->hash = key->hash;
-  entry->key_size = key->size;
-  memcpy((char *)entry + n_bytes, key->text, key->size);
-  entry->key = (char *)entry + n_bytes;
+  entry->base.kind = WEIR__BREAKER_KNOWN;
+  entry->base.name_size = (uint32_t)key->size;
+  memcpy(entry->key, key->text, key->size);
+  atomic_init(&entry->base.hash, key->hash);
+  entry->base.older = registry->guarded.newest_known;
+  registry->guarded.newest_known = &entry->base;
+  count_add_locked(&registry->n_known, 1);
+  return &entry->base;
+}
+
+static size_t min_of(size_t a, size_t b) {
+  return a < b ? a : b;
+}
+
+static void unknown_become_locked(struct weir__breaker_registry *registry,
+                                  struct unknown_entry *entry, const struct key *key,
+                                  int64_t now_ns) {
+  entry->base.name_size = (uint32_t)min_of(key->size, entry->base.name_capacity);
+  memcpy(entry->name, key->text, entry->base.name_size);
+  entry->taken_at_ns = now_ns;
+  chain_insert_locked(&registry->unknown, key->hash, &entry->base);
+  atomic_store_explicit(&entry->base.hash, key->hash, memory_order_release);
+}
+
+static struct weir__breaker_entry *unknown_new_locked(struct weir__breaker_registry *registry,
+                                                      const struct key *key, int64_t now_ns) {
+  size_t capacity = min_of(key->size, WEIR__BREAKER_NAME_BYTES);
+  capacity = capacity > MIN_NAME_BYTES ? capacity : MIN_NAME_BYTES;
+  size_t breaker_at = aligned(sizeof(struct unknown_entry) + capacity);
+  struct unknown_entry *entry =
+      weir__zalloc(registry->rules.allocator, breaker_at + weir__breaker_bytes(&registry->rules));
+  if (entry == NULL) {
+    return NULL;
+  }
+  entry->base.kind = WEIR__BREAKER_UNKNOWN;
+  entry->base.name_capacity = (uint8_t)capacity;
+  atomic_init(&entry->base.breaker, breaker_begin_locked(registry, (char *)entry + breaker_at));
+  entry->base.older = registry->guarded.newest_unknown;
+  registry->guarded.newest_unknown = &entry->base;
+  unknown_become_locked(registry, entry, key, now_ns);
+  count_add_locked(&registry->n_unknown, 1);
+  return &entry->base;
+}
+
+/* --- taking over --- */
+
+/* Whether an entry may change hands: it has been this key's for a whole window, so that calls which
+ * had it made have had time to end. */
+static bool is_old_enough(const struct weir__breaker_registry *registry,
+                          const struct unknown_entry *entry, int64_t now_ns) {
+  return now_ns >= entry->taken_at_ns &&
+         now_ns - entry->taken_at_ns >= registry->rules.options.window_ns;
+}
+
+/* The hash is gone before the breaker starts its new generation: a call that is let through in that
+ * one and compares the hash afterwards sees it gone. */
+static bool take_over_locked(struct weir__breaker_registry *registry, struct unknown_entry *entry,
+                             const struct key *key, int64_t now_ns) {
+  if (entry->base.retired || !is_old_enough(registry, entry, now_ns)) {
+    return false;
+  }
+  uint64_t old_hash = entry_hash(&entry->base);
+  moving_locked(registry);
+  atomic_store_explicit(&entry->base.hash, 0, memory_order_release);
+  bool taken = weir__breaker_recycle(weir__breaker_entry_breaker(&entry->base), now_ns);
+  if (taken) {
+    chain_remove_locked(&registry->unknown, old_hash, &entry->base);
+    unknown_become_locked(registry, entry, key, now_ns);
+  } else {
+    atomic_store_explicit(&entry->base.hash, old_hash, memory_order_release);
+  }
+  moving_locked(registry);
+  return taken;
+}
+
+static int64_t pause_ns(const struct weir__breaker_registry *registry) {
+  return registry->rules.options.window_ns / registry->rules.options.window_buckets;
+}
+
+/* After a whole round without one, nobody looks for as long as it takes a window to move on. */
+static struct weir__breaker_entry *recycle_locked(struct weir__breaker_registry *registry,
+                                                  const struct key *key, int64_t now_ns) {
+  for (unsigned i = 0; i < LOOKS && registry->guarded.newest_unknown != NULL; i++) {
+    struct weir__breaker_entry *entry = registry->guarded.hand;
+    if (entry == NULL) {
+      entry = registry->guarded.newest_unknown;
+    }
+    registry->guarded.hand = entry->older;
+    if (take_over_locked(registry, unknown_of(entry), key, now_ns)) {
+      registry->guarded.n_fruitless = 0;
+      return entry;
+    }
+    registry->guarded.n_fruitless++;
+  }
+  if (registry->guarded.n_fruitless >= count_of(&registry->n_unknown)) {
+    registry->guarded.n_fruitless = 0;
+    atomic_store_explicit(&registry->no_search_until_ns, now_ns + pause_ns(registry),
+                          memory_order_relaxed); /* it stands for itself */
+  }
+  return NULL;
+}
+
+/* Also where the clock has been set back: no pause is longer. */
+static bool may_search(const struct weir__breaker_registry *registry, int64_t now_ns) {
+  int64_t until_ns = atomic_load_explicit(&registry->no_search_until_ns, memory_order_relaxed);
+  return now_ns >= until_ns || until_ns - now_ns > pause_ns(registry);
+}
+
+/* --- entering --- */
+
+static struct weir__breaker_entry *overflow(struct weir__breaker_registry *registry) {
+  atomic_fetch_add_explicit(&registry->n_overflowed, 1, memory_order_relaxed); /* a statistic */
+  return &registry->shared;
+}
+
+/* `had_room` before the key was looked for. NULL: there is neither a place for it nor one that may be
+ * taken over, or no memory. */
+static struct weir__breaker_entry *unknown_enter(struct weir__breaker_registry *registry,
+                                                 const struct key *key, bool had_room,
+                                                 int64_t now_ns) {
+  if (had_room) {
+    (void)pthread_mutex_lock(&registry->guarded.mutex);
+  } else if (!may_search(registry, now_ns) ||
+             pthread_mutex_trylock(&registry->guarded.mutex) != 0) {
+    return NULL;
+  }
+  struct weir__breaker_entry *entry = entry_find(registry, key);
+  if (entry == NULL && unknown_have_room(registry)) {
+    entry = unknown_new_locked(registry, key, now_ns);
+  } else if (entry == NULL) {
+    entry = recycle_locked(registry, key, now_ns);
+  }
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
   return entry;
 }
 
-/* Acquire, with the release in insert_locked: who sees the bound reached finds every entry
- * afterwards. A full registry stays so. */
-static bool is_full(const struct weir__breaker_registry *registry) {
-  return atomic_load_explicit(&registry->n_breakers, memory_order_acquire) >=
-         registry->rules.options.max_breakers;
+/* A known key's breaker is made when it is first used. False: there is no memory. */
+static bool known_use_locked(struct weir__breaker_registry *registry,
+                             struct weir__breaker_entry *entry) {
+  if (weir__breaker_entry_breaker(entry) != NULL) {
+    return true;
+  }
+  void *memory = weir__zalloc(registry->rules.allocator, weir__breaker_bytes(&registry->rules));
+  if (memory == NULL) {
+    return false;
+  }
+  atomic_store_explicit(&entry->breaker, breaker_begin_locked(registry, memory),
+                        memory_order_release);
+  count_add_locked(&registry->n_known_used, 1);
+  return true;
 }
 
-static struct weir__breaker_entry *insert_locked(struct weir__breaker_registry *registry,
-                                                 const struct key *key) {
+static bool known_use(struct weir__breaker_registry *registry, struct weir__breaker_entry *entry) {
+  bool used = false;
+  if (known_have_room(registry)) {
+    (void)pthread_mutex_lock(&registry->guarded.mutex);
+    used = weir__breaker_entry_breaker(entry) != NULL ||
+           (known_have_room(registry) && known_use_locked(registry, entry));
+    (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  }
+  return used;
+}
+
+static struct weir__breaker_entry *enter(struct weir__breaker_registry *registry,
+                                         const struct key *key, int64_t now_ns) {
+  bool had_room = unknown_have_room(registry);
   struct weir__breaker_entry *entry = entry_find(registry, key);
-  if (entry != NULL || is_full(registry)) {
+  if (entry == NULL) {
+    entry = unknown_enter(registry, key, had_room, now_ns);
+  }
+  if (entry == NULL ||
+      (weir__breaker_entry_breaker(entry) == NULL && !known_use(registry, entry))) {
+    return overflow(registry);
+  }
+  return entry;
+}
+
+struct weir__breaker_entry *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
+                                                         const char *path, size_t path_size,
+                                                         int64_t now_ns) {
+  if (!has_keys(registry)) {
+    return &registry->shared;
+  }
+  struct key key = key_of(registry, path, path_size);
+  return enter(registry, &key, now_ns);
+}
+
+/* --- calls --- */
+
+/* Asks a breaker that nobody can take over. */
+static enum weir_admission admit_known(struct weir__breaker_registry *registry,
+                                       struct weir__breaker_entry **entry, int64_t now_ns,
+                                       const struct weir_random *random,
+                                       struct weir_breaker_ticket *ticket_out,
+                                       struct weir_breaker_view *view_out) {
+  if (weir__breaker_entry_breaker(*entry) == NULL && !known_use(registry, *entry)) {
+    *entry = overflow(registry);
+  }
+  return weir_breaker_admit(weir__breaker_entry_breaker(*entry), now_ns, random, ticket_out,
+                            view_out);
+}
+
+/* An unknown entry is taken over at most once a window, so this turns once, but for the rarest of
+ * cases. A call that has changed another key's breaker stays with it: somebody has to tell of the
+ * change. */
+enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *registry,
+                                                 const char *path, size_t path_size, int64_t now_ns,
+                                                 const struct weir_random *random,
+                                                 struct weir__breaker_entry **entry,
+                                                 struct weir_breaker_ticket *ticket_out,
+                                                 struct weir_breaker_view *view_out) {
+  if (*entry == NULL && !has_keys(registry)) {
+    *entry = &registry->shared;
+  }
+  if (*entry != NULL) {
+    return admit_known(registry, entry, now_ns, random, ticket_out, view_out);
+  }
+  struct key key = key_of(registry, path, path_size);
+  for (;;) {
+    *entry = enter(registry, &key, now_ns);
+    weir_breaker *breaker = weir__breaker_entry_breaker(*entry);
+    enum weir_admission admission =
+        weir_breaker_admit(breaker, now_ns, random, ticket_out, view_out);
+    if ((*entry)->kind != WEIR__BREAKER_UNKNOWN || view_out->changed ||
+        entry_hash(*entry) == key.hash) {
+      return admission;
+    }
+    weir_breaker_release(breaker, ticket_out);
+  }
+}
+
+bool weir__breaker_registry_still_admits(const struct weir__breaker_registry *registry,
+                                         const struct weir__breaker_entry *entry, const char *path,
+                                         size_t path_size,
+                                         const struct weir_breaker_ticket *ticket) {
+  return weir_breaker_still_admits(weir__breaker_entry_breaker(entry), ticket) ||
+         (entry->kind == WEIR__BREAKER_UNKNOWN &&
+          entry_hash(entry) != key_of(registry, path, path_size).hash);
+}
+
+/* --- names --- */
+
+/* The unknown entry's breaker becomes the known one's. Its hash stays, so who has found it goes on
+ * with the same breaker. */
+static void promote_locked(struct weir__breaker_registry *registry,
+                           struct weir__breaker_entry *unknown, struct weir__breaker_entry *known) {
+  atomic_store_explicit(&known->breaker, weir__breaker_entry_breaker(unknown),
+                        memory_order_release);
+  unknown->retired = true;
+  known->borrows = true;
+  chain_remove_locked(&registry->unknown, entry_hash(unknown), unknown);
+  count_add_locked(&registry->n_unknown, UINT32_MAX); /* one less */
+  count_add_locked(&registry->n_known_used, 1);
+}
+
+static struct weir__breaker_entry *know_locked(struct weir__breaker_registry *registry,
+                                               const struct key *key) {
+  struct weir__breaker_entry *entry = known_find(registry, key);
+  if (entry != NULL) {
     return entry;
   }
-  entry = entry_new(registry, key);
-  if (entry != NULL) {
-    entry_publish(registry, entry);
-    atomic_fetch_add_explicit(&registry->n_breakers, 1, memory_order_release);
+  entry = known_new_locked(registry, key);
+  if (entry == NULL) {
+    return NULL;
   }
+  struct weir__breaker_entry *unknown = unknown_find(registry, key);
+  moving_locked(registry);
+  if (unknown != NULL) {
+    promote_locked(registry, unknown, entry);
+  }
+  chain_insert_locked(&registry->known, key->hash, entry);
+  moving_locked(registry);
   return entry;
 }
 
-weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
-                                           const char *path, size_t path_size) {
-  if (registry->chains == NULL) {
-    return registry->shared;
+enum weir_error weir__breaker_registry_know(struct weir__breaker_registry *registry,
+                                            const char *path, size_t path_size,
+                                            struct weir__breaker_entry **entry_out) {
+  *entry_out = &registry->shared;
+  if (has_keys(registry)) {
+    struct key key = key_of(registry, path, path_size);
+    (void)pthread_mutex_lock(&registry->guarded.mutex);
+    *entry_out = know_locked(registry, &key);
+    (void)pthread_mutex_unlock(&registry->guarded.mutex);
   }
-  struct key key = key_of(registry, path, path_size);
-  bool full = is_full(registry); /* before the search: the last breaker may just be coming */
-  struct weir__breaker_entry *entry = entry_find(registry, &key);
-  if (entry == NULL && !full) {
-    (void)pthread_mutex_lock(&registry->insertion);
-    entry = insert_locked(registry, &key);
-    (void)pthread_mutex_unlock(&registry->insertion);
-  }
-  if (entry == NULL) {
-    atomic_fetch_add_explicit(&registry->n_overflowed, 1, memory_order_relaxed); /* a statistic */
-    return registry->shared;
-  }
-  return &entry->breaker;
+  return *entry_out != NULL ? WEIR_OK : WEIR_ERROR_NO_MEMORY;
 }
 
-const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_registry *registry,
-                                                const char *path, size_t path_size) {
-  if (registry->chains == NULL) {
-    return registry->shared;
+/* --- reading --- */
+
+enum weir_error weir__breaker_registry_snapshot(struct weir__breaker_registry *registry,
+                                                const char *path, size_t path_size, int64_t now_ns,
+                                                struct weir_breaker_snapshot *snapshot_out) {
+  if (!has_keys(registry)) {
+    return weir_breaker_snapshot(weir__breaker_entry_breaker(&registry->shared), now_ns,
+                                 snapshot_out);
   }
   struct key key = key_of(registry, path, path_size);
-  bool full = is_full(registry); /* as in weir__breaker_registry_enter */
+  enum weir_error error = WEIR_ERROR_UNAVAILABLE;
+  (void)pthread_mutex_lock(&registry->guarded.mutex); /* nothing is taken over meanwhile */
   const struct weir__breaker_entry *entry = entry_find(registry, &key);
-  if (entry != NULL) {
-    return &entry->breaker;
+  const weir_breaker *breaker = entry != NULL ? weir__breaker_entry_breaker(entry) : NULL;
+  bool has_room = entry != NULL ? known_have_room(registry) : unknown_have_room(registry);
+  if (breaker == NULL && !has_room) {
+    breaker = weir__breaker_entry_breaker(&registry->shared);
   }
-  return full ? registry->shared : NULL;
+  if (breaker != NULL) {
+    error = weir_breaker_snapshot(breaker, now_ns, snapshot_out);
+  }
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  return error;
 }
 
 uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry *registry) {
@@ -160,29 +537,165 @@ uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry
 }
 
 uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *registry) {
-  return atomic_load_explicit(&registry->n_breakers, memory_order_relaxed); /* a statistic */
-}
-
-static bool chains_init(struct weir__breaker_registry *registry) {
-  uint64_t n_chains = 1;
-  while (n_chains < registry->rules.options.max_breakers && n_chains < MAX_CHAINS) {
-    n_chains *= 2;
+  if (!has_keys(registry)) {
+    return 1;
   }
-  registry->chain_mask = n_chains - 1;
-  registry->chains = weir__zalloc_array(registry->allocator, n_chains, sizeof *registry->chains);
-  return registry->chains != NULL;
+  return count_of(&registry->n_known_used) + count_of(&registry->n_unknown);
 }
 
-static weir_breaker *shared_new(const struct weir__breaker_registry *registry) {
-  weir_breaker *shared = weir__zalloc(registry->allocator, weir__breaker_bytes(&registry->rules));
-  if (shared == NULL) {
+/* --- overrides --- */
+
+/* What has become of the breaker; its generation says whether anything has. */
+static bool override_set(weir_breaker *breaker, enum weir_breaker_override override,
+                         struct weir_breaker_view *view_out) {
+  uint64_t generation = weir_breaker_look(breaker, 0).generation;
+  weir_breaker_set_override(breaker, override, view_out);
+  return view_out->generation != generation;
+}
+
+/* The one of a key that an override names exists, whatever the bound. */
+static struct weir__breaker_entry *overridden_locked(struct weir__breaker_registry *registry,
+                                                     const struct key *key,
+                                                     enum weir_breaker_override override,
+                                                     enum weir_error *error_out) {
+  struct weir__breaker_entry *entry = entry_find(registry, key);
+  *error_out = WEIR_OK;
+  if (override == registry->guarded.override) {
+    /* none that is made later needs to be told from the others */
+    return entry != NULL && weir__breaker_entry_breaker(entry) != NULL ? entry : NULL;
+  }
+  entry = know_locked(registry, key);
+  if (entry == NULL || !known_use_locked(registry, entry)) {
+    *error_out = WEIR_ERROR_NO_MEMORY;
     return NULL;
   }
-  weir__breaker_init(shared, &registry->rules);
-  if (registry->rules.options.scope == WEIR_BREAKER_SCOPE_CHANNEL) {
-    (void)weir__breaker_spread(shared); /* without memory one stripe has to do */
+  return entry;
+}
+
+enum weir_error weir__breaker_registry_override_one(struct weir__breaker_registry *registry,
+                                                    const char *path, size_t path_size,
+                                                    enum weir_breaker_override override,
+                                                    struct weir__breaker_entry **entry_out,
+                                                    struct weir_breaker_view *view_out) {
+  enum weir_error error = WEIR_OK;
+  struct weir__breaker_entry *entry = &registry->shared;
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  if (has_keys(registry)) {
+    struct key key = key_of(registry, path, path_size);
+    entry = overridden_locked(registry, &key, override, &error);
   }
-  return shared;
+  if (entry != NULL && !override_set(weir__breaker_entry_breaker(entry), override, view_out)) {
+    entry = NULL;
+  }
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  *entry_out = entry;
+  return error;
+}
+
+static void name_copy_locked(struct weir__breaker_entry *entry,
+                             struct weir__breaker_name *name_out) {
+  const char *text = "";
+  switch ((enum weir__breaker_kind)entry->kind) {
+  case WEIR__BREAKER_SHARED:
+    break;
+  case WEIR__BREAKER_KNOWN:
+    text = known_of(entry)->key;
+    break;
+  case WEIR__BREAKER_UNKNOWN:
+    text = unknown_of(entry)->name;
+    break;
+  }
+  name_out->size = min_of(entry->name_size, WEIR__BREAKER_NAME_BYTES);
+  memcpy(name_out->text, text, name_out->size);
+  name_out->text[name_out->size] = '\0';
+}
+
+/* `entry` and those before it, one after the other: who is told may call anything. A breaker that is
+ * made meanwhile is made so. */
+static void override_each(struct weir__breaker_registry *registry,
+                          struct weir__breaker_entry *entry,
+                          weir__breaker_overridden_fn *overridden, void *context) {
+  for (; entry != NULL; entry = entry->older) {
+    struct weir__breaker_name name;
+    struct weir_breaker_view view;
+    (void)pthread_mutex_lock(&registry->guarded.mutex);
+    weir_breaker *breaker = entry->retired ? NULL : weir__breaker_entry_breaker(entry);
+    bool changed = breaker != NULL && override_set(breaker, registry->guarded.override, &view);
+    name_copy_locked(entry, &name);
+    (void)pthread_mutex_unlock(&registry->guarded.mutex);
+    if (changed) {
+      overridden(context, (enum weir__breaker_kind)entry->kind, &name, &view);
+    }
+  }
+}
+
+void weir__breaker_registry_override_all(struct weir__breaker_registry *registry,
+                                         enum weir_breaker_override override,
+                                         weir__breaker_overridden_fn *overridden, void *context) {
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  registry->guarded.override = override;
+  struct weir__breaker_entry *unknown = registry->guarded.newest_unknown;
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  override_each(registry, &registry->shared, overridden, context);
+  override_each(registry, unknown, overridden, context);
+  /* afterwards: what has become a known one's meanwhile is among these */
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  struct weir__breaker_entry *known = registry->guarded.newest_known;
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  override_each(registry, known, overridden, context);
+}
+
+/* --- life --- */
+
+static bool chains_init(struct weir__breaker_chains *chains, size_t n_entries,
+                        const struct weir_allocator *allocator) {
+  uint64_t n_chains = 1;
+  while (n_chains < n_entries && n_chains < MAX_CHAINS) {
+    n_chains *= 2;
+  }
+  chains->first = weir__zalloc_array(allocator, n_chains, sizeof *chains->first);
+  chains->mask = n_chains - 1;
+  return chains->first != NULL;
+}
+
+bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known) {
+  struct weir__breaker_chains chains;
+  if (!has_keys(registry) || n_known <= registry->known.mask + 1) {
+    return true;
+  }
+  if (!chains_init(&chains, n_known, registry->rules.allocator)) {
+    return false;
+  }
+  weir__free(registry->rules.allocator, registry->known.first);
+  registry->known = chains;
+  return true;
+}
+
+static bool keys_init(struct weir__breaker_registry *registry,
+                      const struct weir_allocator *allocator) {
+  size_t n_entries = registry->rules.options.max_breakers;
+  weir__hash_secret_init(&registry->secret, weir__random_or_default(NULL));
+  return chains_init(&registry->known, min_of(n_entries, EXPECTED_KNOWN), allocator) &&
+         chains_init(&registry->unknown, n_entries, allocator);
+}
+
+static bool shared_init(struct weir__breaker_registry *registry,
+                        const struct weir_allocator *allocator) {
+  weir_breaker *breaker = weir__zalloc(allocator, weir__breaker_bytes(&registry->rules));
+  if (breaker == NULL) {
+    return false;
+  }
+  weir__breaker_init(breaker, &registry->rules);
+  atomic_init(&registry->shared.breaker, breaker);
+  (void)weir__breaker_spread(breaker); /* all calls may come here; without, it does as well */
+  return true;
+}
+
+static void breaker_end(const struct weir__breaker_registry *registry, weir_breaker *breaker) {
+  if (breaker != NULL) {
+    weir__breaker_fini(breaker);
+    weir__free(registry->rules.allocator, breaker);
+  }
 }
 
 enum weir_error weir__breaker_registry_init(struct weir__breaker_registry *registry,
@@ -190,42 +703,42 @@ enum weir_error weir__breaker_registry_init(struct weir__breaker_registry *regis
                                             const struct weir_allocator *allocator) {
   memset(registry, 0, sizeof *registry);
   weir__breaker_rules_init(&registry->rules, options, allocator);
-  registry->allocator = allocator;
-  registry->seed = (uint64_t)(uintptr_t)registry; /* not the same in every process */
-  if (options->scope != WEIR_BREAKER_SCOPE_CHANNEL && !chains_init(registry)) {
-    return WEIR_ERROR_NO_MEMORY;
+  if ((options->scope == WEIR_BREAKER_SCOPE_CHANNEL || keys_init(registry, allocator)) &&
+      shared_init(registry, allocator)) {
+    if (pthread_mutex_init(&registry->guarded.mutex, NULL) == 0) {
+      return WEIR_OK;
+    }
+    breaker_end(registry, weir__breaker_entry_breaker(&registry->shared));
   }
-  registry->shared = shared_new(registry);
-  if (registry->shared == NULL) {
-    goto fail_chains;
-  }
-  if (pthread_mutex_init(&registry->insertion, NULL) != 0) {
-    goto fail_shared;
-  }
-  return WEIR_OK;
-
-fail_shared:
-  weir__breaker_fini(registry->shared);
-  weir__free(allocator, registry->shared);
-fail_chains:
-  weir__free(allocator, registry->chains);
+  weir__free(allocator, registry->unknown.first);
+  weir__free(allocator, registry->known.first);
   return WEIR_ERROR_NO_MEMORY;
 }
 
-void weir__breaker_registry_fini(struct weir__breaker_registry *registry) {
-  for (uint64_t i = 0; registry->chains != NULL && i <= registry->chain_mask; i++) {
-    /* Relaxed: whoever ends the registry has seen its calls end. */
-    struct weir__breaker_entry *entry =
-        atomic_load_explicit(&registry->chains[i].first, memory_order_relaxed);
-    while (entry != NULL) {
-      struct weir__breaker_entry *next = entry->next;
-      weir__breaker_fini(&entry->breaker);
-      weir__free(registry->allocator, entry);
-      entry = next;
+/* A known key's breaker may be in an unknown entry's block. */
+static void entries_free(const struct weir__breaker_registry *registry) {
+  const struct weir_allocator *allocator = registry->rules.allocator;
+  struct weir__breaker_entry *older = NULL;
+  for (struct weir__breaker_entry *entry = registry->guarded.newest_known; entry != NULL;
+       entry = older) {
+    older = entry->older;
+    if (!entry->borrows) {
+      breaker_end(registry, weir__breaker_entry_breaker(entry));
     }
+    weir__free(allocator, known_of(entry));
   }
-  (void)pthread_mutex_destroy(&registry->insertion);
-  weir__breaker_fini(registry->shared);
-  weir__free(registry->allocator, registry->shared);
-  weir__free(registry->allocator, registry->chains);
+  for (struct weir__breaker_entry *entry = registry->guarded.newest_unknown; entry != NULL;
+       entry = older) {
+    older = entry->older;
+    weir__breaker_fini(weir__breaker_entry_breaker(entry));
+    weir__free(allocator, unknown_of(entry));
+  }
+}
+
+void weir__breaker_registry_fini(struct weir__breaker_registry *registry) {
+  entries_free(registry);
+  breaker_end(registry, weir__breaker_entry_breaker(&registry->shared));
+  (void)pthread_mutex_destroy(&registry->guarded.mutex);
+  weir__free(registry->rules.allocator, registry->unknown.first);
+  weir__free(registry->rules.allocator, registry->known.first);
 }

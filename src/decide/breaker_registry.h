@@ -1,41 +1,82 @@
 /* breaker_registry – the circuit breakers of one channel, by method or service, and how many.
  *
- * Their number is bounded: calls beyond it share one more breaker, so that a proxy which calls a
- * million paths neither grows without end nor has calls refused for want of a breaker. Breakers
- * stay until the registry ends, so an OPEN one is never lost. A look-up takes no lock and copies
- * nothing.
+ * Their number is bounded, so that a proxy which calls a million paths neither grows without end nor
+ * has calls refused for want of a breaker; and the bound is not for those who come first. A *known*
+ * key is one that somebody has named (the policy, a registration, an override): it is compared byte
+ * by byte, has a breaker of its own from its first use on, and keeps it. *Unknown* keys have what
+ * the known ones leave of the bound. When that is in use, one whose breaker knows nothing any more
+ * is taken over for the new key; when there is none, the call shares the overflow breaker.
+ *
+ * Nothing that can be found is freed before the registry ends, so a look-up takes no lock. An
+ * unknown entry is identified by its key's hash alone, which is one word and can be exchanged: who
+ * has found one compares it again after the breaker has let the call through. The hash is 64 bits
+ * under a secret; two of 2^16 keys meet once in 2^33 registries.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_DECIDE_BREAKER_REGISTRY_H
 #define WEIR_SRC_DECIDE_BREAKER_REGISTRY_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/admission.h>
 #include <weir/allocator.h>
 #include <weir/breaker.h>
 #include <weir/error.h>
 
+#include "src/base/hash.h"
 #include "src/decide/breaker.h"
 
-struct weir__breaker_entry;
+/* A longer name is cut where it is told; it is a key as it stands. */
+#define WEIR__BREAKER_NAME_BYTES 127
 
-struct weir__breaker_chain {
-  struct weir__breaker_entry *_Atomic first;
+enum weir__breaker_kind { WEIR__BREAKER_SHARED = 0, WEIR__BREAKER_KNOWN, WEIR__BREAKER_UNKNOWN };
+
+/* A key, and its breaker. Fields are breaker_registry.c's, which has more of each kind. */
+struct weir__breaker_entry {
+  struct weir__breaker_entry *_Atomic next; /* of its chain */
+  _Atomic uint64_t hash;                    /* of its key; 0 = of none for the moment, or shared */
+  weir_breaker *_Atomic breaker;            /* NULL = a known key that was not used yet */
+  struct weir__breaker_entry *older;        /* made before this one, of the same kind */
+  uint32_t name_size;                       /* of an unknown one: changes, under the mutex */
+  uint8_t name_capacity;                    /* likewise */
+  uint8_t kind;                             /* an enum weir__breaker_kind; never changes */
+  /* Of an unknown one that has become known, under the mutex: */
+  bool retired; /* its breaker is the known key's now */
+  bool borrows; /* its breaker is in the unknown one's block */
+};
+
+struct weir__breaker_chains {
+  struct weir__breaker_entry *_Atomic *first;
+  uint64_t mask;
 };
 
 /* Fields are breaker_registry.c's. */
 struct weir__breaker_registry {
-  weir_breaker *shared; /* the channel's, or the one beyond the bound */
   struct weir__breaker_rules rules;
-  const struct weir_allocator *allocator;
-  struct weir__breaker_chain *chains; /* NULL with scope CHANNEL */
-  uint64_t chain_mask;
-  uint64_t seed;
-  _Atomic uint32_t n_breakers; /* of their own key; changed under the mutex */
-  _Atomic uint64_t n_overflowed;
-  pthread_mutex_t insertion; /* writers of chains and n_breakers */
+  struct weir__breaker_entry shared; /* the channel's, or the one beyond the bound */
+  struct weir__breaker_chains known; /* no chains at all with scope CHANNEL */
+  struct weir__breaker_chains unknown;
+  struct weir__hash_secret secret;
+
+  _Atomic uint32_t n_known;      /* names, used or not; changed under the mutex, as all of these */
+  _Atomic uint32_t n_known_used; /* of them, with a breaker */
+  _Atomic uint32_t n_unknown;    /* each has a breaker */
+  _Atomic uint32_t moves;        /* odd: an entry is on its way to another chain */
+  _Atomic int64_t no_search_until_ns;
+  _Atomic uint64_t n_overflowed; /* by anybody */
+
+  struct {
+    pthread_mutex_t mutex;
+    struct weir__breaker_entry *newest_known;
+    struct weir__breaker_entry *newest_unknown;
+    struct weir__breaker_entry *hand;    /* the next unknown one to look at; NULL = the newest */
+    uint32_t n_fruitless;                /* looks since one was taken over */
+    enum weir_breaker_override override; /* of all */
+  } guarded;
 };
 
 /* Makes a registry in the caller's memory. `options` are checked ones. WEIR_ERROR_NO_MEMORY leaves
@@ -47,20 +88,89 @@ weir__breaker_registry_init(struct weir__breaker_registry *registry,
 
 void weir__breaker_registry_fini(struct weir__breaker_registry *registry);
 
-/* The breaker for a call of `path` ("/pkg.Service/Method", not terminated), made when there is none
- * yet; the shared one when there may be no more, or no memory. Never NULL; borrowed until the
- * registry ends. Any thread. */
-weir_breaker *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
-                                           const char *path, size_t path_size);
+/* Makes a path's key a known one ("/pkg.Service/Method", not terminated; with scope SERVICE
+ * "/pkg.Service/" is as good). The entry finds itself at once where it is handed to
+ * weir__breaker_registry_admit; borrowed until the registry ends. A breaker that the key had as an
+ * unknown one stays its breaker. WEIR_ERROR_NO_MEMORY. Any thread. */
+WEIR_MUST_CHECK enum weir_error weir__breaker_registry_know(struct weir__breaker_registry *registry,
+                                                            const char *path, size_t path_size,
+                                                            struct weir__breaker_entry **entry_out);
 
-/* The breaker that a call of `path` would go through; NULL when it has none yet. */
-const weir_breaker *weir__breaker_registry_find(const struct weir__breaker_registry *registry,
-                                                const char *path, size_t path_size);
+/* Makes look-ups of `n_known` known keys as fast as those of a few. Before any is known. False when
+ * there is no memory for it: they are found all the same. */
+bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known);
+
+/* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker. `*entry`: what
+ * weir__breaker_registry_know has found, or NULL; then what the call holds, borrowed until the
+ * registry ends. Any thread. */
+enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *registry,
+                                                 const char *path, size_t path_size, int64_t now_ns,
+                                                 const struct weir_random *random,
+                                                 struct weir__breaker_entry **entry,
+                                                 struct weir_breaker_ticket *ticket_out,
+                                                 struct weir_breaker_view *view_out);
+
+/* Whether a call that was let through may make a further attempt. Where its breaker is another
+ * key's by now, it may: its own knew nothing. */
+bool weir__breaker_registry_still_admits(const struct weir__breaker_registry *registry,
+                                         const struct weir__breaker_entry *entry, const char *path,
+                                         size_t path_size,
+                                         const struct weir_breaker_ticket *ticket);
+
+/* The entry that a call of `path` goes through, made when there is none yet; its breaker too. Never
+ * NULL. weir__breaker_registry_admit, but for the asking. */
+struct weir__breaker_entry *weir__breaker_registry_enter(struct weir__breaker_registry *registry,
+                                                         const char *path, size_t path_size,
+                                                         int64_t now_ns);
+
+/* The breaker of an entry that a call has been let through, or refused, by. */
+static inline weir_breaker *weir__breaker_entry_breaker(const struct weir__breaker_entry *entry) {
+  /* acquire: pairs with its being made, in another thread */
+  return atomic_load_explicit(&entry->breaker, memory_order_acquire);
+}
+
+/* What a breaker is called; terminated too. */
+struct weir__breaker_name {
+  size_t size;
+  char text[WEIR__BREAKER_NAME_BYTES + 1];
+};
+
+/* The part of `path` that is the breaker's key; all of it, with scope CHANNEL. */
+size_t weir__breaker_registry_key_size(const struct weir__breaker_registry *registry,
+                                       const char *path, size_t path_size);
+
+/* Reads the breaker that a call of `path` would go through. WEIR_ERROR_UNAVAILABLE there is none
+ * yet; WEIR_ERROR_INVALID_ARGUMENT `size` is too small. Any thread. */
+WEIR_MUST_CHECK enum weir_error
+weir__breaker_registry_snapshot(struct weir__breaker_registry *registry, const char *path,
+                                size_t path_size, int64_t now_ns,
+                                struct weir_breaker_snapshot *snapshot_out);
+
+/* Overrides the breaker of a path, which is a known one from then on; taking an override back that
+ * there is none of makes no breaker. WEIR_ERROR_NO_MEMORY; `*entry_out` is NULL where there is no
+ * breaker. Any thread. */
+WEIR_MUST_CHECK enum weir_error
+weir__breaker_registry_override_one(struct weir__breaker_registry *registry, const char *path,
+                                    size_t path_size, enum weir_breaker_override override,
+                                    struct weir__breaker_entry **entry_out,
+                                    struct weir_breaker_view *view_out);
+
+/* Told of each breaker that an override has found otherwise; without a lock. `name` is empty for the
+ * channel's only breaker, and for the shared one. */
+typedef void weir__breaker_overridden_fn(void *context, enum weir__breaker_kind kind,
+                                         const struct weir__breaker_name *name,
+                                         const struct weir_breaker_view *view);
+
+/* Overrides all breakers that there are and will be. Any thread; of two at a time, the later one
+ * holds for all. */
+void weir__breaker_registry_override_all(struct weir__breaker_registry *registry,
+                                         enum weir_breaker_override override,
+                                         weir__breaker_overridden_fn *overridden, void *context);
 
 /* Calls that shared a breaker because there were too many, or no memory for another. */
 uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry *registry);
 
-/* Breakers in use, the shared one not counted. */
+/* Breakers in use; the one that is shared beyond the bound is not counted. */
 uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *registry);
 
 #endif /* WEIR_SRC_DECIDE_BREAKER_REGISTRY_H */

@@ -161,6 +161,8 @@ static const char *event_name(enum weir_log_event event) {
     return "call_failed";
   case WEIR_LOG_CHANNEL_WRAPPED:
     return "channel_wrapped";
+  case WEIR_LOG_BREAKER_CHANGED:
+    return "breaker_changed";
   }
   return "unknown";
 }
@@ -192,6 +194,33 @@ static void put_failure(struct writer *writer, const struct weir_log_record *rec
   put_field(writer, "error", record->error_string, LONG_TEXT_BYTES);
 }
 
+static const char *override_name(enum weir_breaker_override override) {
+  switch (override) {
+  case WEIR_BREAKER_OVERRIDE_NONE:
+    return "NONE";
+  case WEIR_BREAKER_OVERRIDE_OPEN:
+    return "OPEN";
+  case WEIR_BREAKER_OVERRIDE_DISABLED:
+    return "DISABLED";
+  }
+  return "UNKNOWN";
+}
+
+static void put_change(struct writer *writer, const struct weir_log_record *record) {
+  put_field(writer, "breaker", record->breaker, SHORT_TEXT_BYTES);
+  put_word(writer, "from", weir_breaker_state_name(record->breaker_from), WORD_BYTES);
+  put_word(writer, "to", weir_breaker_state_name(record->breaker_to), WORD_BYTES);
+  put_count(writer, "generation", record->breaker_generation);
+  put_word(writer, "override", override_name(record->breaker_override), WORD_BYTES);
+  if (record->raw_code != GRPC_STATUS_OK) {
+    put_word(writer, "raw_code", weir_status_code_name(record->raw_code), WORD_BYTES);
+    put_word(writer, "origin", weir_origin_name(record->origin), WORD_BYTES);
+  }
+  if (record->next_probe_in_ns != WEIR_NO_LIMIT_NS) {
+    put_number(writer, "next_probe_us", record->next_probe_in_ns / NS_PER_US);
+  }
+}
+
 size_t weir__json_line_format(const struct weir_log_record *record, uint64_t n_left_out,
                               char line_out[WEIR__JSON_LINE_BYTES]) {
   struct writer writer = {
@@ -204,6 +233,9 @@ size_t weir__json_line_format(const struct weir_log_record *record, uint64_t n_l
   if (record->event == WEIR_LOG_CALL_FAILED) {
     put_failure(&writer, record);
   } else {
+    if (record->event == WEIR_LOG_BREAKER_CHANGED) {
+      put_change(&writer, record);
+    }
     put_word(&writer, "target", record->target, SHORT_TEXT_BYTES);
     put_word(&writer, "text", record->text, LONG_TEXT_BYTES);
   }

@@ -457,6 +457,22 @@ const struct weir_method_policy *weir_policy_method(const weir_policy *policy, c
   return entry == WEIR__METHOD_NONE ? &policy->otherwise : &policy->methods[entry];
 }
 
+size_t weir__policy_n_paths(const weir_policy *policy) {
+  return policy->table.n_taken;
+}
+
+bool weir__policy_next_path(const weir_policy *policy, struct weir__policy_path *path) {
+  while (path->nth < policy->table.n_slots) {
+    const struct weir__method_slot *slot = &policy->table.slots[path->nth++];
+    if (slot->path != NULL) {
+      path->text = slot->path;
+      path->size = slot->path_size;
+      return true;
+    }
+  }
+  return false;
+}
+
 const char *weir__policy_name(const weir_policy *policy) {
   return policy->name;
 }

@@ -5,6 +5,7 @@
 #define WEIR_SRC_POLICY_POLICY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <weir/policy.h>
@@ -23,6 +24,17 @@ bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
 
 /* Whether the trace identifiers of the request being served go along with the channel's calls. */
 bool weir__policy_passes_trace(const weir_policy *policy);
+
+/* A method ("/pkg.Service/Method") or service ("/pkg.Service/") that has an entry, not terminated. */
+struct weir__policy_path {
+  uint32_t nth; /* set to 0 before the first one is asked for */
+  const char *text;
+  size_t size;
+};
+
+/* How many there are, and the next one in no order; false: that was the last. */
+size_t weir__policy_n_paths(const weir_policy *policy);
+bool weir__policy_next_path(const weir_policy *policy, struct weir__policy_path *path);
 
 /* For GRPC_ARG_SERVICE_CONFIG; NULL = nothing. */
 const char *weir__policy_core_service_config(const weir_policy *policy);

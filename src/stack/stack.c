@@ -57,6 +57,28 @@ static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *p
   return error;
 }
 
+/* The methods and services that the policy names are known to it from the start. */
+static enum weir_error add_breaker(struct weir__stack *stack, const weir_policy *policy,
+                                   const struct weir_allocator *allocator) {
+  weir_interceptor *layer = NULL;
+  if (!weir__policy_breaker(policy)->enabled) {
+    return WEIR_OK;
+  }
+  enum weir_error error =
+      weir__breaker_layer_new(weir__policy_breaker(policy), weir__policy_name(policy),
+                              weir__policy_n_paths(policy), allocator, &layer);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  weir__stack_add(stack, layer);
+  stack->breaker = layer;
+  struct weir__policy_path path = {.nth = 0};
+  while (error == WEIR_OK && weir__policy_next_path(policy, &path)) {
+    error = weir__breaker_layer_know_named(layer, path.text, path.size);
+  }
+  return error;
+}
+
 static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *policy,
                                   const char *target, enum weir_core_retries core_retries,
                                   const struct weir_allocator *allocator) {
@@ -73,13 +95,9 @@ static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *
   }
   weir__stack_add(stack, layer);
 
-  if (weir__policy_breaker(policy)->enabled) {
-    error = weir__breaker_layer_new(weir__policy_breaker(policy), allocator, &layer);
-    if (error != WEIR_OK) {
-      return error;
-    }
-    weir__stack_add(stack, layer);
-    stack->breaker = layer;
+  error = add_breaker(stack, policy, allocator);
+  if (error != WEIR_OK) {
+    return error;
   }
   return add_retry(stack, policy, target, core_retries, allocator);
 }
@@ -136,11 +154,11 @@ enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *st
 }
 
 void weir__stack_progress(const struct weir__stack *stack, void *states,
-                          const struct weir_event *event) {
+                          const struct weir_event *event, struct weir_plan *plan) {
   for (size_t i = stack->n_layers; i-- > 0;) {
     const struct weir__layer *layer = &stack->layers[i];
     if (layer->hooks.progress != NULL) {
-      layer->hooks.progress(layer->self, state_of(layer, states), event);
+      layer->hooks.progress(layer->self, state_of(layer, states), event, plan);
     }
   }
 }
@@ -174,11 +192,12 @@ void weir__stack_present(const struct weir__stack *stack, const struct weir_outc
 }
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
-                         const struct weir_event *event, size_t n_admitted) {
+                         const struct weir_event *event, const struct weir_plan *plan,
+                         size_t n_admitted) {
   for (const struct weir__layer *layer = stack->layers + n_admitted; layer != stack->layers;) {
     layer--;
     if (layer->hooks.release != NULL) {
-      layer->hooks.release(layer->self, state_of(layer, states), event);
+      layer->hooks.release(layer->self, state_of(layer, states), event, plan);
     }
   }
 }
@@ -190,4 +209,12 @@ enum weir_error weir__stack_breaker_snapshot(const struct weir__stack *stack, co
     return WEIR_ERROR_UNAVAILABLE;
   }
   return weir__breaker_layer_snapshot(stack->breaker, path, path_size, now_ns, snapshot_out);
+}
+
+enum weir_error weir__stack_know_method(const struct weir__stack *stack, const char *path,
+                                        size_t path_size, void **breaker_entry_out) {
+  *breaker_entry_out = NULL;
+  return stack->breaker != NULL
+             ? weir__breaker_layer_know(stack->breaker, path, path_size, breaker_entry_out)
+             : WEIR_OK;
 }

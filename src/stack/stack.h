@@ -58,7 +58,7 @@ enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *st
                                        const struct weir_event *event, struct weir_plan *plan);
 
 void weir__stack_progress(const struct weir__stack *stack, void *states,
-                          const struct weir_event *event);
+                          const struct weir_event *event, struct weir_plan *plan);
 
 /* Tells the layers below `n_layers`, innermost first, until one wants a retry: `*n_layers` is then
  * how many there are outside it, otherwise 0. */
@@ -72,11 +72,18 @@ void weir__stack_present(const struct weir__stack *stack, const struct weir_outc
                          struct weir_plan *plan);
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
-                         const struct weir_event *event, size_t n_admitted);
+                         const struct weir_event *event, const struct weir_plan *plan,
+                         size_t n_admitted);
 
 /* The breaker of a method; WEIR_ERROR_UNAVAILABLE when there is none. */
 WEIR_MUST_CHECK enum weir_error
 weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path, size_t path_size,
                              int64_t now_ns, struct weir_breaker_snapshot *snapshot_out);
+
+/* Has the breaker's layer find out about a method that was registered: what its calls' plans get as
+ * `breaker_entry`. WEIR_ERROR_NO_MEMORY. */
+WEIR_MUST_CHECK enum weir_error weir__stack_know_method(const struct weir__stack *stack,
+                                                        const char *path, size_t path_size,
+                                                        void **breaker_entry_out);
 
 #endif /* WEIR_SRC_STACK_STACK_H */

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <grpc/grpc.h>
@@ -317,6 +318,202 @@ static void a_method_of_its_own_does_not_suffer_for_another(void **state) {
   close_way(&way);
 }
 
+/* --- what is told of it --- */
+
+/* Fails or works by what the path ends with, and holds with `broken` off. */
+static void answer_by_path(void *context, const struct weir__test_served *served,
+                           struct weir__test_reply *reply) {
+  const atomic_bool *broken = context;
+  size_t size = strlen(served->path);
+  bool fails = size > 3 && strcmp(served->path + size - 3, "Bad") == 0 && atomic_load(broken);
+  reply->code = fails ? GRPC_STATUS_UNAVAILABLE : GRPC_STATUS_OK;
+  reply->message = fails ? NULL : message_of("works");
+}
+
+#define BAD_METHOD "/test.Service/Bad"
+#define GOOD_METHOD "/test.Service/Good"
+
+#define POLICY_BY_METHOD                                                                \
+  "{" NO_BOUNDARY ",\"breaker\":{\"scope\":\"METHOD\",\"maxBreakers\":2,\"openFor\":"   \
+  "\"0.05s\",\"openJitter\":0,\"probes\":1},\"methodConfig\":[{\"name\":[{\"service\":" \
+  "\"test.Service\",\"method\":\"Bad\"},{\"service\":\"test.Service\",\"method\":\"Good\"}]}]}"
+
+struct listening {
+  struct weir_breaker_listener base;
+  weir_channel *channel;
+  unsigned n_changes;
+  unsigned n_opened;
+  unsigned n_closed;
+  uint64_t last_generation;
+  char name[WEIR_REPORT_NAME_BYTES];
+  grpc_status_code tripped_by;
+};
+
+/* Makes a call on the channel that tells it, from within. */
+static void listen_and_call(void *context, const struct weir_breaker_change *change) {
+  struct listening *listening = context;
+  listening->n_changes++;
+  assert_true(change->generation > listening->last_generation);
+  listening->last_generation = change->generation;
+  memcpy(listening->name, change->name, change->name_size + 1);
+  if (change->to == WEIR_BREAKER_OPEN) {
+    listening->n_opened++;
+    listening->tripped_by = change->code;
+    assert_int_equal(change->origin, WEIR_ORIGIN_PEER);
+    assert_true(change->next_probe_in_ns > 0);
+  }
+  listening->n_closed += change->to == WEIR_BREAKER_CLOSED ? 1 : 0;
+  assert_int_equal(call_once(listening->channel, &(struct unary_setup){.method = GOOD_METHOD}),
+                   GRPC_STATUS_OK);
+}
+
+struct paths_way {
+  atomic_bool broken;
+  weir__test_server *server;
+  struct listening listening;
+};
+
+static void open_paths(struct paths_way *way, const char *policy) {
+  *way = (struct paths_way){.listening = {.base = {.size = sizeof way->listening.base,
+                                                   .changed = listen_and_call,
+                                                   .context = &way->listening}}};
+  atomic_init(&way->broken, true);
+  way->server = weir__test_server_new(answer_by_path, &way->broken, 0);
+  way->listening.channel =
+      channel_new(&(struct channel_setup){.port = weir__test_server_port(way->server),
+                                          .policy = policy,
+                                          .breaker_listener = &way->listening.base});
+}
+
+static void close_paths(struct paths_way *way) {
+  weir_channel_destroy(way->listening.channel);
+  weir__test_server_release(way->server);
+}
+
+static struct weir_call_report report_of(weir_channel *channel, const char *method) {
+  struct unary unary;
+  unary_run(&unary, channel, &(struct unary_setup){.method = method});
+  struct weir_call_report report = unary.report;
+  unary_fini(&unary);
+  return report;
+}
+
+static void a_listener_hears_of_a_methods_trip_and_of_its_recovery(void **state) {
+  (void)state;
+  struct paths_way way;
+  open_paths(&way, POLICY_BY_METHOD);
+  struct listening *listening = &way.listening;
+  for (unsigned i = 0; i < TRIP; i++) {
+    assert_int_equal(listening->n_changes, 0);
+    (void)report_of(listening->channel, BAD_METHOD);
+  }
+  assert_int_equal(listening->n_changes, 1);
+  assert_int_equal(listening->n_opened, 1);
+  assert_int_equal(listening->tripped_by, GRPC_STATUS_UNAVAILABLE);
+  assert_string_equal(listening->name, BAD_METHOD);
+  assert_int_equal(report_of(listening->channel, GOOD_METHOD).code, GRPC_STATUS_OK);
+
+  atomic_store(&way.broken, false);
+  struct weir_call_report report;
+  do { /* until it is let through */
+    report = report_of(listening->channel, BAD_METHOD);
+    if (report.code != GRPC_STATUS_OK) {
+      assert_int_equal(report.reason, WEIR_REASON_BREAKER_OPEN);
+      assert_int_equal(report.breaker_refusal, WEIR_BREAKER_REFUSAL_OPEN);
+      assert_string_equal(report.breaker_name, BAD_METHOD);
+      assert_int_equal(report.breaker_generation, listening->last_generation);
+      assert_true(report.do_not_retry);
+    }
+  } while (report.code != GRPC_STATUS_OK);
+  assert_int_equal(listening->n_changes, 3);
+  assert_int_equal(listening->n_closed, 1);
+  assert_int_equal(report.breaker_generation, listening->last_generation);
+  close_paths(&way);
+}
+
+static void real_methods_keep_their_breakers_in_a_flood_of_paths(void **state) {
+  (void)state;
+  struct paths_way way;
+  open_paths(&way, POLICY_BY_METHOD);
+  weir_channel *channel = way.listening.channel;
+  for (unsigned i = 0; i < 100; i++) {
+    char path[64];
+    (void)snprintf(path, sizeof path, "/x.S/%08x", i * 2654435761u);
+    struct weir_call_report report = report_of(channel, path);
+    assert_int_equal(report.code, GRPC_STATUS_OK); /* never refused for want of a breaker */
+    assert_string_equal(report.breaker_name, "other");
+  }
+  for (unsigned i = 0; i < TRIP; i++) {
+    assert_string_equal(report_of(channel, BAD_METHOD).breaker_name, BAD_METHOD);
+  }
+  struct weir_channel_counters counters = WEIR_CHANNEL_COUNTERS_INIT;
+  assert_int_equal(weir_channel_get_counters(channel, &counters), WEIR_OK);
+  assert_int_equal(counters.n_breakers, 2); /* the listener's calls have used the other one */
+  assert_int_equal(counters.n_overflowed_calls, 100);
+  struct weir_breaker_snapshot snapshot = {.size = sizeof snapshot};
+  assert_int_equal(weir_channel_breaker_snapshot(channel, "/x.S/new", &snapshot), WEIR_OK);
+  assert_int_equal(snapshot.state, WEIR_BREAKER_CLOSED);
+  close_paths(&way);
+}
+
+static void an_override_is_obeyed_at_once(void **state) {
+  (void)state;
+  struct paths_way way;
+  atomic_init(&way.broken, true);
+  way.server = weir__test_server_new(answer_by_path, &way.broken, 0);
+  weir_channel *channel =
+      channel_to(weir__test_server_port(way.server), "{" NO_BOUNDARY ",\"name\":\"shop\"}");
+  way.listening.channel = channel;
+  assert_int_equal(report_of(channel, GOOD_METHOD).code, GRPC_STATUS_OK);
+  assert_int_equal(weir_channel_set_breaker_override(channel, NULL, WEIR_BREAKER_OVERRIDE_OPEN),
+                   WEIR_OK);
+  uint64_t n_calls = weir__test_server_n_calls(way.server);
+  struct weir_call_report report = report_of(channel, GOOD_METHOD);
+  assert_int_equal(report.code, GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(report.breaker_refusal, WEIR_BREAKER_REFUSAL_FORCED_OPEN);
+  assert_string_equal(report.breaker_name, "shop");
+  assert_int_equal(weir__test_server_n_calls(way.server), n_calls);
+  assert_int_equal(weir_channel_set_breaker_override(channel, NULL, WEIR_BREAKER_OVERRIDE_DISABLED),
+                   WEIR_OK);
+  for (unsigned i = 0; i < 4 * TRIP; i++) {
+    assert_int_equal(report_of(channel, BAD_METHOD).n_attempts, 1);
+  }
+  assert_int_equal(weir_channel_set_breaker_override(channel, NULL, WEIR_BREAKER_OVERRIDE_NONE),
+                   WEIR_OK);
+  assert_int_equal(report_of(channel, GOOD_METHOD).code, GRPC_STATUS_OK);
+  assert_int_equal(look(channel).n_requests, 1);
+  close_paths(&way);
+}
+
+static void shadow_mode_only_says_what_it_would_have_done(void **state) {
+  (void)state;
+  struct paths_way way;
+  open_paths(&way, "{" NO_BOUNDARY ",\"breaker\":{\"mode\":\"SHADOW\"}}");
+  weir_channel *channel = way.listening.channel;
+  for (unsigned i = 0; i < 2 * TRIP; i++) {
+    assert_int_equal(report_of(channel, BAD_METHOD).n_attempts, 1);
+  }
+  struct weir_call_report report = report_of(channel, GOOD_METHOD);
+  assert_int_equal(report.code, GRPC_STATUS_OK);
+  assert_int_equal(report.reason, WEIR_REASON_NONE);
+  assert_int_equal(report.breaker_refusal, WEIR_BREAKER_REFUSAL_OPEN);
+  assert_int_equal(way.listening.n_opened, 1);
+  assert_int_equal(look(channel).n_refused, 0);
+  assert_true(look(channel).n_shadowed > TRIP);
+  close_paths(&way);
+}
+
+static void a_listener_that_can_not_be_told_makes_no_channel(void **state) {
+  (void)state;
+  struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
+  const struct weir_breaker_listener listeners[] = {{.size = sizeof listeners[0], .changed = NULL},
+                                                    {.size = 0, .changed = listen_and_call}};
+  for (size_t i = 0; i < COUNT_OF(listeners); i++) {
+    options.breaker_listener = &listeners[i];
+    assert_null(weir_lame_client_channel_create("x", GRPC_STATUS_UNAVAILABLE, "", &options));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_failing_server_trips_it_and_is_left_alone),
@@ -332,6 +529,11 @@ int main(void) {
       cmocka_unit_test(short_deadlines_are_no_samples_where_the_policy_says_so),
       cmocka_unit_test(hosts_of_one_channel_share_a_methods_breaker),
       cmocka_unit_test(a_method_of_its_own_does_not_suffer_for_another),
+      cmocka_unit_test(a_listener_hears_of_a_methods_trip_and_of_its_recovery),
+      cmocka_unit_test(real_methods_keep_their_breakers_in_a_flood_of_paths),
+      cmocka_unit_test(an_override_is_obeyed_at_once),
+      cmocka_unit_test(shadow_mode_only_says_what_it_would_have_done),
+      cmocka_unit_test(a_listener_that_can_not_be_told_makes_no_channel),
   };
   return cmocka_run_group_tests_name("breaker", tests, start_core, stop_core);
 }

@@ -88,6 +88,7 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   options.policy = setup->policy != NULL ? policy_of(setup->policy) : NULL;
   options.random = setup->random;
   options.fallback = setup->fallback;
+  options.breaker_listener = setup->breaker_listener;
   options.log = setup->log != NULL ? setup->log : &no_log;
   if (setup->default_log) {
     options.log = NULL;

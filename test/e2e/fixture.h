@@ -65,7 +65,8 @@ struct channel_setup {
   const char *target; /* NULL = the loopback's `port` */
   int port;
   const char *policy;
-  const struct weir_log_sink *log;  /* NULL = a sink that drops everything */
+  const struct weir_log_sink *log; /* NULL = a sink that drops everything */
+  const struct weir_breaker_listener *breaker_listener;
   bool default_log;                 /* weir's own instead of `log` */
   const struct weir_random *random; /* NULL = the library's own */
   const grpc_channel_args *args;

@@ -59,6 +59,8 @@ static void count_record(void *context, const struct weir_log_record *record) {
     (void)snprintf(log->text, sizeof log->text, "%s", record->text);
     log->at_ns = record->at_ns;
     break;
+  case WEIR_LOG_BREAKER_CHANGED:
+    break;
   }
   (void)pthread_mutex_unlock(&log->mutex);
 }

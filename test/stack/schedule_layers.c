@@ -48,11 +48,11 @@ static enum weir_admission watched_resume(weir_interceptor *self, void *call_sta
 }
 
 static void watched_progress(weir_interceptor *self, void *call_state,
-                             const struct weir_event *event) {
+                             const struct weir_event *event, struct weir_plan *plan) {
   struct schedule_layer *layer = layer_of(self);
   assert_non_null(find(layer, call_state));
   if (layer->hooks.progress != NULL) {
-    layer->hooks.progress(layer->inner, call_state, event);
+    layer->hooks.progress(layer->inner, call_state, event, plan);
   }
 }
 
@@ -71,7 +71,7 @@ static enum weir_disposition watched_settle(weir_interceptor *self, void *call_s
 }
 
 static void watched_release(weir_interceptor *self, void *call_state,
-                            const struct weir_event *event) {
+                            const struct weir_event *event, const struct weir_plan *plan) {
   struct schedule_layer *layer = layer_of(self);
   struct schedule_layer_call *call = find(layer, call_state);
   assert_non_null(call);
@@ -81,7 +81,7 @@ static void watched_release(weir_interceptor *self, void *call_state,
   call->call_state = NULL;
   layer->n_releases++;
   if (layer->hooks.release != NULL) {
-    layer->hooks.release(layer->inner, call_state, event);
+    layer->hooks.release(layer->inner, call_state, event, plan);
   }
 }
 

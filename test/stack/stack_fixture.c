@@ -99,6 +99,7 @@ weir_channel *fixture_make_channel(struct fixture *f, const char *target) {
   options.log = &f->log.base;
   options.allocator = &f->allocator.base;
   options.random = &f->random.base;
+  options.breaker_listener = f->breaker_listener;
   options.fallback = f->has_fallback ? &f->fallback.base : NULL;
   weir_channel *channel =
       weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options);

@@ -77,6 +77,7 @@ struct fixture {
   struct counting_allocator allocator;
   struct scripted_transport transport;
   struct log_recorder log;
+  const struct weir_breaker_listener *breaker_listener; /* NULL = none */
 
   struct weir_deadline_options deadline;
   struct weir_translation_options translation;

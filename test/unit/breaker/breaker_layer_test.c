@@ -12,6 +12,7 @@
 #include "test/unit/decide/breaker_fixture.h"
 
 #define PATH "/a.A/M"
+#define POLICY "payments"
 #define HALF_OPEN_AT (T0 + SECONDS(30))
 
 /* A call as the engine would walk it, through this one layer. */
@@ -24,7 +25,7 @@ struct call {
 
 static weir_interceptor *layer_begin(struct fixture *f) {
   weir_interceptor *layer = NULL;
-  assert_int_equal(weir__breaker_layer_new(&f->options, &f->allocator, &layer), WEIR_OK);
+  assert_int_equal(weir__breaker_layer_new(&f->options, POLICY, 0, &f->allocator, &layer), WEIR_OK);
   assert_string_equal(layer->vtable->name, "breaker");
   assert_int_equal(layer->vtable->size, sizeof(struct weir_interceptor_vtable));
   return layer;
@@ -72,7 +73,7 @@ static enum weir_admission call_resume(struct call *call, int64_t now_ns) {
 
 static void call_progress(struct call *call, int64_t now_ns) {
   struct weir_event event = event_at(call->f, now_ns);
-  call->layer->vtable->progress(call->layer, call->state, &event);
+  call->layer->vtable->progress(call->layer, call->state, &event, &call->plan);
 }
 
 static void call_settle(struct call *call, const struct weir_outcome *outcome, int64_t now_ns) {
@@ -84,7 +85,7 @@ static void call_settle(struct call *call, const struct weir_outcome *outcome, i
 
 static void call_release(struct call *call, int64_t now_ns) {
   struct weir_event event = event_at(call->f, now_ns);
-  call->layer->vtable->release(call->layer, call->state, &event);
+  call->layer->vtable->release(call->layer, call->state, &event, &call->plan);
   free(call->state);
 }
 
@@ -123,6 +124,9 @@ static void closed_breaker_leaves_the_plan_alone(void **state) {
   memcpy(&before, &call.plan, sizeof before);
   size_t n_before = f->n_allocations;
   assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_PROCEED);
+  assert_non_null(call.plan.breaker_entry); /* and no more than these two */
+  before.breaker_entry = call.plan.breaker_entry;
+  before.breaker_generation = call.plan.breaker_generation;
   assert_memory_equal(&call.plan, &before, sizeof before);
   assert_int_equal(call_resume(&call, T0), WEIR_ADMISSION_PROCEED);
   call_settle(&call, &ok, T0);
@@ -514,7 +518,7 @@ static void layer_refuses_options_that_are_out_of_range(void **state) {
   struct fixture *f = *state;
   weir_interceptor *layer = (weir_interceptor *)state;
   f->options.probes = 0;
-  assert_int_equal(weir__breaker_layer_new(&f->options, &f->allocator, &layer),
+  assert_int_equal(weir__breaker_layer_new(&f->options, POLICY, 0, &f->allocator, &layer),
                    WEIR_ERROR_INVALID_ARGUMENT);
   assert_null(layer);
   assert_int_equal(f->n_allocations, 0);
@@ -528,7 +532,8 @@ static void layer_refuses_options_of_a_newer_program(void **state) {
     uint64_t added_later;
   } newer = {.known = WEIR_BREAKER_OPTIONS_INIT, .added_later = 1};
   newer.known.size = sizeof newer;
-  assert_int_equal(weir__breaker_layer_new(&newer.known, NULL, &layer), WEIR_ERROR_UNSUPPORTED);
+  assert_int_equal(weir__breaker_layer_new(&newer.known, POLICY, 0, NULL, &layer),
+                   WEIR_ERROR_UNSUPPORTED);
   assert_null(layer);
 }
 
@@ -539,13 +544,257 @@ static void layer_without_memory_leaves_nothing(void **state) {
     weir_interceptor *layer = NULL;
     f->n_allocations = 0;
     f->fails_at = nth;
-    if (weir__breaker_layer_new(&f->options, &f->allocator, &layer) == WEIR_OK) {
-      assert_int_equal(nth, 4);
+    if (weir__breaker_layer_new(&f->options, POLICY, 0, &f->allocator, &layer) == WEIR_OK) {
+      assert_in_range(nth, 5, 6); /* it does without a stripe for each processor */
       layer_end(layer);
       return;
     }
     assert_null(layer);
     assert_int_equal(atomic_load(&f->n_outstanding), 0);
+  }
+}
+
+/* --- what the plan says of the breaker --- */
+
+static const char *name_of(struct call *call) {
+  static struct weir__breaker_name name;
+  weir__breaker_layer_name(call->layer, &call->plan, &name);
+  assert_int_equal(strlen(name.text), name.size);
+  return name.text;
+}
+
+static const struct {
+  const char *why;
+  enum weir_breaker_scope scope;
+  const char *path;
+  const char *name;
+} name_rows[] = {
+    {"the channel's", WEIR_BREAKER_SCOPE_CHANNEL, "/a.A/M", POLICY},
+    {"a service's", WEIR_BREAKER_SCOPE_SERVICE, "/a.A/M", "/a.A"},
+    {"a method's", WEIR_BREAKER_SCOPE_METHOD, "/a.A/M", "/a.A/M"},
+    {"no service", WEIR_BREAKER_SCOPE_SERVICE, "/M", "/M"},
+    {"no slash", WEIR_BREAKER_SCOPE_METHOD, "M", "M"},
+    {"nothing", WEIR_BREAKER_SCOPE_METHOD, "", ""},
+};
+
+static void breaker_is_called_after_what_it_guards(void **state) {
+  struct fixture *f = *state;
+  for (size_t i = 0; i < sizeof name_rows / sizeof name_rows[0]; i++) {
+    f->options.scope = name_rows[i].scope;
+    weir_interceptor *layer = layer_begin(f);
+    struct call call = call_begin(f, layer, name_rows[i].path, T0);
+    assert_string_equal(name_of(&call), "");
+    assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_PROCEED);
+    if (strcmp(name_of(&call), name_rows[i].name) != 0) {
+      fail_msg("%s: %s", name_rows[i].why, name_of(&call));
+    }
+    call_release(&call, T0);
+    layer_end(layer);
+  }
+}
+
+static void shared_breaker_is_called_other_and_a_long_name_is_cut(void **state) {
+  struct fixture *f = *state;
+  char path[400];
+  memset(path, 'x', sizeof path);
+  path[0] = '/';
+  path[sizeof path - 1] = '\0';
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  f->options.max_breakers = 1;
+  weir_interceptor *layer = layer_begin(f);
+  struct call own = call_begin(f, layer, path, T0);
+  assert_int_equal(call_admit(&own, T0), WEIR_ADMISSION_PROCEED);
+  assert_int_equal(strlen(name_of(&own)), WEIR__BREAKER_NAME_BYTES);
+  assert_memory_equal(name_of(&own), path, WEIR__BREAKER_NAME_BYTES);
+  path[sizeof path - 2] = 'y'; /* another key, though not by what is told of it */
+  struct call other = call_begin(f, layer, path, T0);
+  assert_int_equal(call_admit(&other, T0), WEIR_ADMISSION_PROCEED);
+  assert_string_equal(name_of(&other), "other");
+  call_release(&own, T0);
+  call_release(&other, T0);
+  layer_end(layer);
+}
+
+/* Each step of a trip and a recovery; the engine would take `breaker_changed` back. */
+static void plan_tells_of_each_change_once(void **state) {
+  struct fixture *f = *state;
+  f->options.probes = 1;
+  weir_interceptor *layer = layer_begin(f);
+  calls(f, layer, PATH, 4, &unavailable, T0);
+  struct call fifth = call_begin(f, layer, PATH, T0);
+  struct call sixth = call_begin(f, layer, PATH, T0);
+  assert_int_equal(call_admit(&fifth, T0), WEIR_ADMISSION_PROCEED);
+  assert_int_equal(call_admit(&sixth, T0), WEIR_ADMISSION_PROCEED);
+  assert_false(fifth.plan.breaker_changed);
+  uint64_t generation = fifth.plan.breaker_generation;
+  call_settle(&fifth, &unavailable, T0);
+  call_settle(&sixth, &unavailable, T0);
+  assert_true(fifth.plan.breaker_changed);
+  assert_false(sixth.plan.breaker_changed);
+  assert_int_equal(fifth.plan.breaker_changed_from, WEIR_BREAKER_CLOSED);
+  assert_int_equal(fifth.plan.breaker_state, WEIR_BREAKER_OPEN);
+  assert_true(fifth.plan.breaker_generation > generation);
+  assert_int_equal(fifth.plan.next_probe_in_ns, SECONDS(30));
+  generation = fifth.plan.breaker_generation;
+  call_release(&fifth, T0);
+  call_release(&sixth, T0);
+
+  struct call probe = call_begin(f, layer, PATH, HALF_OPEN_AT);
+  assert_int_equal(call_admit(&probe, HALF_OPEN_AT), WEIR_ADMISSION_PROCEED);
+  assert_true(probe.plan.breaker_changed);
+  assert_int_equal(probe.plan.breaker_changed_from, WEIR_BREAKER_OPEN);
+  assert_int_equal(probe.plan.breaker_state, WEIR_BREAKER_HALF_OPEN);
+  assert_true(probe.plan.breaker_generation > generation);
+  probe.plan.breaker_changed = false;
+  generation = probe.plan.breaker_generation;
+  call_progress(&probe, HALF_OPEN_AT);
+  assert_true(probe.plan.breaker_changed);
+  assert_int_equal(probe.plan.breaker_changed_from, WEIR_BREAKER_HALF_OPEN);
+  assert_int_equal(probe.plan.breaker_state, WEIR_BREAKER_CLOSED);
+  assert_true(probe.plan.breaker_generation > generation);
+  probe.plan.breaker_changed = false;
+  call_settle(&probe, &ok, HALF_OPEN_AT);
+  assert_false(probe.plan.breaker_changed);
+  call_release(&probe, HALF_OPEN_AT);
+  layer_end(layer);
+}
+
+static void refusal_is_typed(void **state) {
+  struct fixture *f = *state;
+  f->options.probes = 1;
+  weir_interceptor *layer = layer_begin(f);
+  calls(f, layer, PATH, 5, &unavailable, T0);
+  struct call open = call_begin(f, layer, PATH, T0);
+  assert_int_equal(call_admit(&open, T0), WEIR_ADMISSION_REFUSE);
+  assert_int_equal(open.plan.breaker_refusal, WEIR_BREAKER_REFUSAL_OPEN);
+  assert_int_not_equal(open.plan.breaker_generation, 0);
+  struct call probe = call_begin(f, layer, PATH, HALF_OPEN_AT);
+  assert_int_equal(call_admit(&probe, HALF_OPEN_AT), WEIR_ADMISSION_PROCEED);
+  assert_int_equal(probe.plan.breaker_refusal, WEIR_BREAKER_REFUSAL_NONE);
+  struct call taken = call_begin(f, layer, PATH, HALF_OPEN_AT);
+  assert_int_equal(call_admit(&taken, HALF_OPEN_AT), WEIR_ADMISSION_REFUSE);
+  assert_int_equal(taken.plan.breaker_refusal, WEIR_BREAKER_REFUSAL_PROBES_TAKEN);
+  assert_string_equal(name_of(&taken), POLICY);
+  call_release(&probe, HALF_OPEN_AT);
+  layer_end(layer);
+}
+
+/* --- shadow --- */
+
+static void shadow_lets_pass_what_it_would_refuse(void **state) {
+  struct fixture *f = *state;
+  f->options.mode = WEIR_BREAKER_MODE_SHADOW;
+  f->options.probes = 1;
+  weir_interceptor *layer = layer_begin(f);
+  struct call before = call_begin(f, layer, PATH, T0);
+  assert_int_equal(call_admit(&before, T0), WEIR_ADMISSION_PROCEED);
+  calls(f, layer, PATH, 5, &unavailable, T0);
+  assert_int_equal(snapshot_of(layer, PATH, T0).state, WEIR_BREAKER_OPEN);
+  assert_int_equal(call_resume(&before, T0), WEIR_ADMISSION_PROCEED);
+
+  struct call shadowed = call_begin(f, layer, PATH, T0);
+  assert_int_equal(call_admit(&shadowed, T0), WEIR_ADMISSION_PROCEED);
+  assert_int_equal(shadowed.plan.breaker_refusal, WEIR_BREAKER_REFUSAL_OPEN);
+  assert_int_equal(shadowed.plan.reason, WEIR_REASON_NONE);
+  assert_false(shadowed.plan.do_not_retry);
+  assert_false(shadowed.plan.single_attempt);
+  assert_int_equal(call_resume(&shadowed, T0), WEIR_ADMISSION_PROCEED);
+  call_settle(&shadowed, &unavailable, T0);
+
+  struct call probe = call_begin(f, layer, PATH, HALF_OPEN_AT);
+  assert_int_equal(call_admit(&probe, HALF_OPEN_AT), WEIR_ADMISSION_PROCEED);
+  assert_int_equal(probe.plan.breaker_state, WEIR_BREAKER_HALF_OPEN);
+  assert_false(probe.plan.single_attempt);
+  assert_int_equal(call_resume(&probe, HALF_OPEN_AT), WEIR_ADMISSION_PROCEED);
+  call_settle(&probe, &ok, HALF_OPEN_AT);
+  assert_int_equal(snapshot_of(layer, PATH, HALF_OPEN_AT).state, WEIR_BREAKER_CLOSED);
+  assert_int_equal(snapshot_of(layer, PATH, HALF_OPEN_AT).n_shadowed, 1);
+  call_release(&before, T0);
+  call_release(&shadowed, T0);
+  call_release(&probe, T0);
+  layer_end(layer);
+}
+
+/* --- what is known, and overrides --- */
+
+static void known_method_is_not_looked_up(void **state) {
+  struct fixture *f = *state;
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  weir_interceptor *layer = layer_begin(f);
+  void *entry = NULL;
+  assert_int_equal(weir__breaker_layer_know(layer, PATH, strlen(PATH), &entry), WEIR_OK);
+  struct call call = call_begin(f, layer, PATH, T0);
+  call.plan.breaker_entry = entry;
+  call.plan.path = "/a.A/Other"; /* so it is not looked at */
+  call.plan.path_size = strlen(call.plan.path);
+  assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_PROCEED);
+  call_settle(&call, &unavailable, T0);
+  call_release(&call, T0);
+  assert_int_equal(snapshot_of(layer, PATH, T0).n_failures, 1);
+  assert_int_equal(weir__breaker_layer_n_breakers(layer), 1);
+  layer_end(layer);
+}
+
+static void named_service_is_no_method(void **state) {
+  struct fixture *f = *state;
+  f->options.max_breakers = 1;
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  weir_interceptor *layer = layer_begin(f);
+  assert_int_equal(weir__breaker_layer_know_named(layer, "/a.A/", 5), WEIR_OK);
+  calls(f, layer, "/a.A/Any", 1, &ok, T0);
+  assert_int_equal(weir__breaker_layer_n_overflowed(layer), 0);
+  layer_end(layer);
+
+  f->options.scope = WEIR_BREAKER_SCOPE_SERVICE;
+  layer = layer_begin(f);
+  assert_int_equal(weir__breaker_layer_know_named(layer, "/a.A/", 5), WEIR_OK);
+  calls(f, layer, "/a.B/Any", 1, &ok, T0);
+  assert_int_equal(weir__breaker_layer_n_overflowed(layer), 1);
+  calls(f, layer, "/a.A/Any", 1, &ok, T0);
+  assert_int_equal(weir__breaker_layer_n_overflowed(layer), 1);
+  layer_end(layer);
+}
+
+struct overridden {
+  size_t n;
+  char last[WEIR__BREAKER_NAME_BYTES + 1];
+  struct weir_breaker_view view;
+};
+
+static void note_overridden(void *context, const struct weir__breaker_name *name,
+                            const struct weir_breaker_view *view) {
+  struct overridden *overridden = context;
+  overridden->n++;
+  memcpy(overridden->last, name->text, sizeof overridden->last);
+  overridden->view = *view;
+}
+
+static void an_override_is_told_by_name(void **state) {
+  struct fixture *f = *state;
+  static const enum weir_breaker_scope scopes[] = {
+      WEIR_BREAKER_SCOPE_CHANNEL, WEIR_BREAKER_SCOPE_SERVICE, WEIR_BREAKER_SCOPE_METHOD};
+  static const char *const names[] = {POLICY, "/a.A", PATH};
+  for (size_t i = 0; i < sizeof scopes / sizeof scopes[0]; i++) {
+    struct overridden overridden = {.n = 0};
+    f->options.scope = scopes[i];
+    weir_interceptor *layer = layer_begin(f);
+    assert_int_equal(weir__breaker_layer_override(layer, PATH, strlen(PATH),
+                                                  WEIR_BREAKER_OVERRIDE_OPEN, note_overridden,
+                                                  &overridden),
+                     WEIR_OK);
+    assert_int_equal(overridden.n, 1);
+    assert_string_equal(overridden.last, names[i]);
+    assert_true(overridden.view.next_probe_in_ns == WEIR_NO_LIMIT_NS);
+    struct call call = call_begin(f, layer, PATH, T0);
+    assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_REFUSE);
+    assert_int_equal(call.plan.breaker_refusal, WEIR_BREAKER_REFUSAL_FORCED_OPEN);
+    assert_true(call.plan.next_probe_in_ns == WEIR_NO_LIMIT_NS);
+    assert_int_equal(weir__breaker_layer_override(layer, NULL, 0, WEIR_BREAKER_OVERRIDE_NONE,
+                                                  note_overridden, &overridden),
+                     WEIR_OK);
+    assert_int_equal(overridden.n, 2);
+    calls(f, layer, PATH, 1, &ok, T0);
+    layer_end(layer);
   }
 }
 
@@ -571,6 +820,14 @@ int main(void) {
       TEST(layer_refuses_options_that_are_out_of_range),
       TEST(layer_refuses_options_of_a_newer_program),
       TEST(layer_without_memory_leaves_nothing),
+      TEST(breaker_is_called_after_what_it_guards),
+      TEST(shared_breaker_is_called_other_and_a_long_name_is_cut),
+      TEST(plan_tells_of_each_change_once),
+      TEST(refusal_is_typed),
+      TEST(shadow_lets_pass_what_it_would_refuse),
+      TEST(known_method_is_not_looked_up),
+      TEST(named_service_is_no_method),
+      TEST(an_override_is_told_by_name),
   };
   return cmocka_run_group_tests_name("breaker layer", tests, NULL, NULL);
 }

@@ -5,12 +5,11 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "src/decide/breaker_registry.h"
+#include "src/decide/breaker.h"
 #include "test/unit/decide/breaker_fixture.h"
 
 #define GOOD WEIR_BREAKER_VERDICT_SUCCESS
@@ -373,51 +372,6 @@ static void overrides_at_once_start_a_generation_each(void **state) {
   fixture_breaker_end(f);
 }
 
-#define N_PATHS 200
-#define N_BREAKERS 100
-
-struct found {
-  struct weir__breaker_registry registry;
-  _Atomic uintptr_t breakers[N_PATHS];
-  _Atomic uint64_t n_different;
-};
-
-static void enter_paths(struct worker *worker) {
-  struct found *found = worker->crew->extra;
-  for (uint32_t i = 0; i < 2 * N_PATHS; i++) {
-    char path[32];
-    uint32_t which = (i * 7 + worker->index * 13) % N_PATHS;
-    int size = snprintf(path, sizeof path, "/a.A/%u", (unsigned)which);
-    uintptr_t breaker =
-        (uintptr_t)weir__breaker_registry_enter(&found->registry, path, (size_t)size);
-    uintptr_t before = 0;
-    if (!atomic_compare_exchange_strong(&found->breakers[which], &before, breaker) &&
-        before != breaker) {
-      atomic_fetch_add(&found->n_different, 1);
-    }
-  }
-}
-
-static void threads_find_the_same_breaker_for_a_path(void **state) {
-  struct fixture *f = *state;
-  struct crew crew;
-  struct found found;
-  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
-  f->options.max_breakers = N_BREAKERS;
-  for (int round = 0; round < N_ROUNDS / 4; round++) {
-    memset(&found, 0, sizeof found);
-    assert_int_equal(weir__breaker_registry_init(&found.registry, &f->options, &f->allocator),
-                     WEIR_OK);
-    crew.extra = &found;
-    crew_run(&crew, f, T0, enter_paths);
-    assert_int_equal(weir__breaker_registry_n_breakers(&found.registry), N_BREAKERS);
-    assert_int_equal(atomic_load(&found.n_different), 0);
-    assert_int_equal(weir__breaker_registry_n_overflowed(&found.registry),
-                     N_THREADS * 2 * (N_PATHS - N_BREAKERS));
-    weir__breaker_registry_fini(&found.registry);
-  }
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
@@ -430,7 +384,6 @@ int main(void) {
       TEST(counts_of_all_threads_add_up),
       TEST(storm_of_all_transitions_keeps_the_rules),
       TEST(overrides_at_once_start_a_generation_each),
-      TEST(threads_find_the_same_breaker_for_a_path),
   };
   return cmocka_run_group_tests_name("breaker threads", tests, NULL, NULL);
 }

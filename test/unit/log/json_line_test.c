@@ -354,6 +354,61 @@ static void a_wrapped_channel_is_another_event(void **state) {
   json_decref(json);
 }
 
+static void a_changed_breaker_is_another_event(void **state) {
+  (void)state;
+  struct weir_log_record record = {
+      .reference = "",
+      .target = "cart:443",
+      .raw_code = GRPC_STATUS_UNAVAILABLE,
+      .origin = WEIR_ORIGIN_TRANSPORT_CONNECT,
+      .event = WEIR_LOG_BREAKER_CHANGED,
+      .text = "too many",
+      .breaker = {"/shop.Cart/\"Pay\"\n", 17},
+      .breaker_from = WEIR_BREAKER_CLOSED,
+      .breaker_to = WEIR_BREAKER_OPEN,
+      .breaker_generation = 3,
+      .next_probe_in_ns = 29999999,
+  };
+  json_t *json = parsed(&record);
+  assert_text(json, "weir", "breaker_changed");
+  assert_text(json, "breaker", "/shop.Cart/\"Pay\"\n");
+  assert_text(json, "from", "CLOSED");
+  assert_text(json, "to", "OPEN");
+  assert_text(json, "override", "NONE");
+  assert_text(json, "raw_code", "UNAVAILABLE");
+  assert_text(json, "origin", "TRANSPORT_CONNECT");
+  assert_text(json, "target", "cart:443");
+  assert_text(json, "text", "too many");
+  assert_int_equal(json_integer_value(json_object_get(json, "generation")), 3);
+  assert_int_equal(json_integer_value(json_object_get(json, "next_probe_us")), 29999);
+  assert_int_equal(json_object_size(json), 12); /* and the time */
+  json_decref(json);
+}
+
+static void a_breaker_that_was_overridden_has_no_code_and_no_end(void **state) {
+  (void)state;
+  static const struct {
+    enum weir_breaker_override override;
+    const char *name;
+  } rows[] = {{WEIR_BREAKER_OVERRIDE_OPEN, "OPEN"},
+              {WEIR_BREAKER_OVERRIDE_DISABLED, "DISABLED"},
+              {(enum weir_breaker_override)9, "UNKNOWN"}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir_log_record record = {.reference = "",
+                                     .target = "",
+                                     .event = WEIR_LOG_BREAKER_CHANGED,
+                                     .text = "",
+                                     .breaker_override = rows[i].override,
+                                     .next_probe_in_ns = WEIR_NO_LIMIT_NS};
+    json_t *json = parsed(&record);
+    assert_text(json, "override", rows[i].name);
+    assert_null(json_object_get(json, "raw_code"));
+    assert_null(json_object_get(json, "origin"));
+    assert_null(json_object_get(json, "next_probe_us"));
+    json_decref(json);
+  }
+}
+
 static void an_event_from_a_later_library_is_a_line_too(void **state) {
   (void)state;
   struct weir_log_record record = {
@@ -432,8 +487,13 @@ static void the_longest_record_there_can_be_is_whole(void **state) {
       .time_unix_ns = INT64_MIN,
       .trace = bytes,
       .text = text,
+      .breaker = bytes,
+      .breaker_to = WEIR_BREAKER_HALF_OPEN,
+      .breaker_generation = UINT64_MAX,
+      .breaker_override = WEIR_BREAKER_OVERRIDE_DISABLED,
+      .next_probe_in_ns = INT64_MIN,
   };
-  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_CHANNEL_WRAPPED; event++) {
+  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_BREAKER_CHANGED; event++) {
     char line[WEIR__JSON_LINE_BYTES];
     record.event = (enum weir_log_event)event;
     size_t size = weir__json_line_format(&record, UINT64_MAX, line);
@@ -457,6 +517,8 @@ int main(void) {
       cmocka_unit_test(times_are_written_in_utc_by_the_millisecond),
       cmocka_unit_test(what_was_left_out_is_told_if_there_was_something),
       cmocka_unit_test(a_wrapped_channel_is_another_event),
+      cmocka_unit_test(a_changed_breaker_is_another_event),
+      cmocka_unit_test(a_breaker_that_was_overridden_has_no_code_and_no_end),
       cmocka_unit_test(an_event_from_a_later_library_is_a_line_too),
       cmocka_unit_test(what_changes_the_order_of_text_is_escaped),
       cmocka_unit_test(what_moves_a_cursor_or_ends_a_line_is_escaped),

@@ -155,6 +155,13 @@ static void an_event_does_not_silence_another(void **state) {
   }
   assert_int_equal(read_lines(f).n_lines, 10);
 
+  struct weir_log_record changed = record_of(WEIR_REASON_NONE, 0);
+  changed.event = WEIR_LOG_BREAKER_CHANGED;
+  for (int i = 0; i < 15; i++) {
+    sink->write(sink->context, &changed);
+  }
+  assert_int_equal(read_lines(f).n_lines, 10);
+
   struct weir_log_record later = record_of(WEIR_REASON_NONE, 0);
   later.event = (enum weir_log_event)99;
   sink->write(sink->context, &later);

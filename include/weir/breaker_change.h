@@ -1,0 +1,57 @@
+/* weir/breaker_change.h – a change of state of one of a channel's circuit breakers, and who is told.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_BREAKER_CHANGE_H
+#define WEIR_BREAKER_CHANGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <grpc/status.h>
+
+#include <weir/breaker.h>
+#include <weir/outcome.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What has changed. All of it is borrowed for the call of the listener. */
+struct weir_breaker_change {
+  size_t size;
+  /* The breaker's name, terminated, and cut to less than WEIR_REPORT_NAME_BYTES: the method's path,
+   * the service ("/pkg.Service"), the policy's name for the only one of a channel, "other" for the
+   * one that calls share beyond maxBreakers. */
+  const char *name;
+  size_t name_size;
+  enum weir_breaker_state from;
+  enum weir_breaker_state to; /* `from` where an override was set, and nothing else changed */
+  /* that began with this change: of two changes of one breaker, the larger is the later one,
+   * whichever is told first */
+  uint64_t generation;
+  int64_t next_probe_in_ns; /* as in struct weir_breaker_view */
+  int64_t at_ns;            /* on the monotonic clock */
+  /* a call's end has changed it, with this code and origin, before any translation */
+  bool by_outcome;
+  grpc_status_code code; /* OK unless `by_outcome` */
+  enum weir_origin origin;
+  enum weir_breaker_override override; /* that is in force now */
+};
+
+/* Whom a channel tells of its breakers' changes, each once; borrowed until the last channel made with
+ * it is gone, and the last of its calls. It runs in the thread that made the change: one that starts
+ * a batch, drains the queue, ends a call as a log sink's caller does, or sets an override. No lock of
+ * weir's is held, and it may call anything of weir, on the same channel too, and set overrides; the
+ * call that made the change waits for it meanwhile. */
+struct weir_breaker_listener {
+  size_t size; /* sizeof(struct weir_breaker_listener) */
+  void (*changed)(void *context, const struct weir_breaker_change *change);
+  void *context;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* WEIR_BREAKER_CHANGE_H */
