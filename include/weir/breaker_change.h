@@ -1,4 +1,4 @@
-/* weir/breaker_change.h – a change of state of one of a channel's circuit breakers, and who is told.
+/* weir/breaker_change.h – a change of one of a channel's circuit breakers, and who is told.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_BREAKER_CHANGE_H
@@ -39,11 +39,11 @@ struct weir_breaker_change {
   enum weir_breaker_override override; /* that is in force now */
 };
 
-/* Whom a channel tells of its breakers' changes, each once; borrowed until the last channel made with
- * it is gone, and the last of its calls. It runs in the thread that made the change: one that starts
- * a batch, drains the queue, ends a call as a log sink's caller does, or sets an override. No lock of
- * weir's is held, and it may call anything of weir, on the same channel too, and set overrides; the
- * call that made the change waits for it meanwhile. */
+/* Whom a channel tells of its breakers' changes, each once; borrowed until the last channel made
+ * with it is gone, and the last of its calls. It runs in the thread that made the change: one that
+ * starts a batch, ends a call (see struct weir_log_sink) or sets an override. No lock of weir's is
+ * held: it may call anything of weir, make calls on the same channel, set overrides, destroy the
+ * channel. The call that made the change waits for it meanwhile. */
 struct weir_breaker_listener {
   size_t size; /* sizeof(struct weir_breaker_listener) */
   void (*changed)(void *context, const struct weir_breaker_change *change);

@@ -66,8 +66,8 @@ struct weir_channel_options {
  *            weir_channel_destroy.
  * Threads:   any thread.
  * Errors:    NULL when there is no memory, `options` is from a newer header and asks for what this
- *            library lacks, or its log sink or its listener has no size or no function. What the core refuses makes a
- *            channel whose calls fail, as the core's does. */
+ *            library lacks, or its log sink or its listener has no size or no function. What the
+ *            core refuses makes a channel whose calls fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);
@@ -261,11 +261,11 @@ weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
                               struct weir_breaker_snapshot *snapshot_out);
 
 /* Overrides the breaker of a method, or all that the channel has and will have: keeps it open, or
- * switches it off, until that is taken back with WEIR_BREAKER_OVERRIDE_NONE; it is then CLOSED, with
- * an empty window. The last word on a breaker holds, whether it was said of it or of all. With scope
- * SERVICE it is the breaker of the method's service ("/pkg.Service/" names it too), with scope
- * CHANNEL the channel's. A method that is overridden for itself has a breaker of its own from then
- * on, whatever maxBreakers says.
+ * switches it off, until that is taken back with WEIR_BREAKER_OVERRIDE_NONE; it is then CLOSED,
+ * with an empty window. The last word on a breaker holds, whether it was said of it or of all. With
+ * scope SERVICE it is the breaker of the method's service ("/pkg.Service/" names it too), with
+ * scope CHANNEL the channel's. A method that is overridden for itself has a breaker of its own from
+ * then on, whatever maxBreakers says.
  *
  * Ownership: `method` ("/pkg.Service/Method"), NULL = all breakers, is borrowed for the call.
  * Threads:   any thread; the listener and the log sink run in it.

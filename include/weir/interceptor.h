@@ -77,8 +77,8 @@ struct weir_plan {
   /* The answer. */
   bool scrubbed;     /* the caller sees weir's words only, never the peer's */
   bool do_not_retry; /* the caller's own caller should not try again */
-  /* the hook that has just returned changed the breaker's state, to `breaker_state`; the engine tells
-   * of it, and takes it back */
+  /* the hook that has just returned changed the breaker's state, to `breaker_state`; the engine
+   * tells of it, and takes it back */
   bool breaker_changed;
   enum weir_origin refused_as; /* with REFUSE from admit: what the call's outcome is made of */
   enum weir_reason reason;

@@ -73,8 +73,8 @@ struct weir_log_record {
  * calls; weir/json_log.h has one that writes lines. It runs in the thread that ends a call, without
  * a lock of weir's: one that drains the queue, mostly, but also one that starts a batch which is
  * refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue
- * down; or the one that wraps a channel, or overrides its breakers. It must not block, nor take a lock that is held around
- * those. */
+ * down; or the one that wraps a channel, or overrides its breakers. It must not block, nor take a
+ * lock that is held around those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */
   void (*write)(void *context, const struct weir_log_record *record);

@@ -82,8 +82,8 @@ struct weir_call_report {
 
   /* The breaker that the call went through, or was refused by. */
 
-  /* with BREAKER_OPEN, why; with NONE as the reason, why WEIR_BREAKER_MODE_ENFORCE would have refused
-   * it */
+  /* with BREAKER_OPEN, why; with another reason, why WEIR_BREAKER_MODE_ENFORCE would have refused
+   * it; NONE = it would not */
   enum weir_breaker_refusal breaker_refusal;
   uint64_t breaker_generation; /* as this call left it; from 0 on */
   /* The path of the method, "/pkg.Service", the policy's name for the only one of the channel,

@@ -27,8 +27,8 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_layer_new(const struct weir_breake
                                                         const struct weir_allocator *allocator,
                                                         weir_interceptor **layer_out);
 
-/* Makes a method known, so that it has a breaker of its own whatever else is called. Its calls' plans
- * may have `*entry_out` from the start. WEIR_ERROR_NO_MEMORY. Any thread. */
+/* Makes a method known, so that it has a breaker of its own whatever else is called. Its calls'
+ * plans may have `*entry_out` from the start. WEIR_ERROR_NO_MEMORY. Any thread. */
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know(weir_interceptor *layer, const char *path,
                                                          size_t path_size, void **entry_out);
 

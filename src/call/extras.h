@@ -26,8 +26,8 @@ struct weir__call_memory;
 struct weir__call_extras {
   bool shared; /* a registered method's */
 
-  /* The core's handle, what the policy says of the method, and what the breaker's layer knows of it;
-   * NULL = not registered. */
+  /* The core's handle, what the policy says of the method, and what the breaker's layer knows of
+   * it; NULL = not registered. */
   void *registered;
   const struct weir_method_policy *policy;
   void *breaker_entry;

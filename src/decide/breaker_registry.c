@@ -113,8 +113,8 @@ static struct weir__breaker_entry *known_find(const struct weir__breaker_registr
   return entry;
 }
 
-/* An entry may move to another chain while it is looked at, and what follows is then that one's: the
- * key is missed, or found. */
+/* An entry may move to another chain while it is looked at, and what follows is then that one's:
+ * the key is missed, or found. */
 static struct weir__breaker_entry *unknown_find(const struct weir__breaker_registry *registry,
                                                 const struct key *key) {
   struct weir__breaker_entry *entry = chain_first(&registry->unknown, key->hash);
@@ -334,8 +334,8 @@ static struct weir__breaker_entry *overflow(struct weir__breaker_registry *regis
   return &registry->shared;
 }
 
-/* `had_room` before the key was looked for. NULL: there is neither a place for it nor one that may be
- * taken over, or no memory. */
+/* `had_room` before the key was looked for. NULL: there is neither a place for it nor one that may
+ * be taken over, or no memory. */
 static struct weir__breaker_entry *unknown_enter(struct weir__breaker_registry *registry,
                                                  const struct key *key, bool had_room,
                                                  int64_t now_ns) {
@@ -610,8 +610,8 @@ static void name_copy_locked(struct weir__breaker_entry *entry,
   name_out->text[name_out->size] = '\0';
 }
 
-/* `entry` and those before it, one after the other: who is told may call anything. A breaker that is
- * made meanwhile is made so. */
+/* `entry` and those before it, one after the other: who is told may call anything. A breaker that
+ * is made meanwhile is made so. */
 static void override_each(struct weir__breaker_registry *registry,
                           struct weir__breaker_entry *entry,
                           weir__breaker_overridden_fn *overridden, void *context) {

@@ -1,11 +1,12 @@
 /* breaker_registry – the circuit breakers of one channel, by method or service, and how many.
  *
- * Their number is bounded, so that a proxy which calls a million paths neither grows without end nor
- * has calls refused for want of a breaker; and the bound is not for those who come first. A *known*
- * key is one that somebody has named (the policy, a registration, an override): it is compared byte
- * by byte, has a breaker of its own from its first use on, and keeps it. *Unknown* keys have what
- * the known ones leave of the bound. When that is in use, one whose breaker knows nothing any more
- * is taken over for the new key; when there is none, the call shares the overflow breaker.
+ * Their number is bounded, so that a proxy which calls a million paths neither grows without end
+ * nor has calls refused for want of a breaker; and the bound is not for those who come first. A
+ * *known* key is one that somebody has named (the policy, a registration, an override): it is
+ * compared byte by byte, has a breaker of its own from its first use on, and keeps it. *Unknown*
+ * keys have what the known ones leave of the bound. When that is in use, one whose breaker knows
+ * nothing any more is taken over for the new key; when there is none, the call shares the overflow
+ * breaker.
  *
  * Nothing that can be found is freed before the registry ends, so a look-up takes no lock. An
  * unknown entry is identified by its key's hash alone, which is one word and can be exchanged: who
@@ -100,8 +101,8 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_registry_know(struct weir__breaker
  * there is no memory for it: they are found all the same. */
 bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known);
 
-/* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker. `*entry`: what
- * weir__breaker_registry_know has found, or NULL; then what the call holds, borrowed until the
+/* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker. `*entry`:
+ * what weir__breaker_registry_know has found, or NULL; then what the call holds, borrowed until the
  * registry ends. Any thread. */
 enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *registry,
                                                  const char *path, size_t path_size, int64_t now_ns,
@@ -155,8 +156,8 @@ weir__breaker_registry_override_one(struct weir__breaker_registry *registry, con
                                     struct weir__breaker_entry **entry_out,
                                     struct weir_breaker_view *view_out);
 
-/* Told of each breaker that an override has found otherwise; without a lock. `name` is empty for the
- * channel's only breaker, and for the shared one. */
+/* Told of each breaker that an override has found otherwise; without a lock. `name` is empty for
+ * the channel's only breaker, and for the shared one. */
 typedef void weir__breaker_overridden_fn(void *context, enum weir__breaker_kind kind,
                                          const struct weir__breaker_name *name,
                                          const struct weir_breaker_view *view);

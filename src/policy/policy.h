@@ -25,10 +25,10 @@ bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
 /* Whether the trace identifiers of the request being served go along with the channel's calls. */
 bool weir__policy_passes_trace(const weir_policy *policy);
 
-/* A method ("/pkg.Service/Method") or service ("/pkg.Service/") that has an entry, not terminated. */
+/* A method ("/pkg.Service/Method") or service ("/pkg.Service/") that has an entry. */
 struct weir__policy_path {
-  uint32_t nth; /* set to 0 before the first one is asked for */
-  const char *text;
+  uint32_t nth;     /* set to 0 before the first one is asked for */
+  const char *text; /* not terminated */
   size_t size;
 };
 
