@@ -91,15 +91,11 @@ bool weir__breaker_spread(weir_breaker *breaker) {
   return true;
 }
 
-/* Another thread was at the same word. Where there are stripes, this one goes to the next: of two
- * that meet only one loses, so they part, whatever their numbers were. Relaxed: the counts stand on
- * their own, and one that is lost is made up for by the next. */
-void weir__breaker_contention_note(weir_breaker *breaker, int64_t now_ns) {
-  if (breaker->rules->stripe_mask == 0) {
-    return;
-  }
-  if (atomic_load_explicit(&breaker->spread, memory_order_relaxed) != NULL) {
-    weir__breaker_thread = weir__breaker_thread == UINT32_MAX ? 1 : weir__breaker_thread + 1;
+/* Another thread was at the same word. Relaxed: the counts stand on their own, and one that is lost
+ * is made up for by the next. */
+static void contention_note(weir_breaker *breaker, int64_t now_ns) {
+  if (breaker->rules->stripe_mask == 0 ||
+      atomic_load_explicit(&breaker->spread, memory_order_relaxed) != NULL) {
     return;
   }
   uint64_t second = ((uint64_t)now_ns >> CONTENTION_SECOND_BITS) << 32;
@@ -141,7 +137,7 @@ void weir__breaker_count(weir_breaker *breaker, _Atomic uint64_t *word, uint64_t
                                                 memory_order_relaxed)) {
       return;
     }
-    weir__breaker_contention_note(breaker, now_ns);
+    contention_note(breaker, now_ns);
   }
 }
 
@@ -191,7 +187,7 @@ void weir__breaker_count_refusal(weir_breaker *breaker, bool shadow, int64_t now
   uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
   while (!atomic_compare_exchange_strong_explicit(counter, &old, old + 1, memory_order_relaxed,
                                                   memory_order_relaxed)) {
-    weir__breaker_contention_note(breaker, now_ns);
+    contention_note(breaker, now_ns);
   }
 }
 
