@@ -56,8 +56,12 @@ static void knock_if_admitted(weir_breaker *breaker, uint16_t port) {
            (long long)(view.next_probe_in_ns / WEIR_MS_NS));
     return;
   }
+  char reason[64] = "connected";
   int error = knock(port);
-  printf("%s\n", error == 0 ? "connected" : strerror(error));
+  if (error != 0) {
+    (void)strerror_r(error, reason, sizeof reason);
+  }
+  printf("%s\n", reason);
   weir_breaker_settle(breaker, &ticket,
                       error == 0 ? WEIR_BREAKER_VERDICT_SUCCESS : WEIR_BREAKER_VERDICT_FAILURE,
                       now_ns(), NULL, &view);

@@ -1,14 +1,14 @@
 /* weir/breaker.h – the decisions of one circuit breaker, without a call, a clock or a lock.
  *
- *   CLOSED ── a rule trips ──▶ OPEN ── its time is over ──▶ HALF_OPEN ── all probes succeed ──▶ CLOSED
- *                              ▲                             │
+ *   CLOSED ── a rule trips ──▶ OPEN ── its time is over ──▶ HALF_OPEN ── all probes succeed ──▶
+ *   CLOSED                     ▲                             │
  *                              └────── one probe fails ──────┘
  *
  * A channel has breakers of its own (weir/channel.h); this is for programs that guard something
- * else. Ask before each call (admit), and say how it ended (settle, or release). The time comes from
- * the caller: nanoseconds of one monotonic clock; should it be set back after all, that is survived.
- * Nothing is called back: what a call has changed stands in its view. doc/breaker.md tells the rules,
- * their numbers, and where those are from.
+ * else. Ask before each call (admit), and say how it ended (settle, or release). The time comes
+ * from the caller: nanoseconds of one monotonic clock; should it be set back after all, that is
+ * survived. Nothing is called back: what a call has changed stands in its view. doc/breaker.md
+ * tells the rules, their numbers, and where those are from.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_BREAKER_H
@@ -171,8 +171,8 @@ struct weir_breaker_snapshot {
 
 /* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
  *
- * Ownership: `options` is copied, NULL = the defaults; `allocator`, NULL = malloc, is borrowed until
- *            the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free; NULL on
+ * Ownership: `options` is copied, NULL = the defaults; `allocator`, NULL = malloc, is borrowed
+ *            until the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free; NULL on
  *            failure.
  * Threads:   any thread.
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range; WEIR_ERROR_UNSUPPORTED `options`
@@ -209,7 +209,8 @@ WEIR_API enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t n
 WEIR_API void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
                                     int64_t now_ns, struct weir_breaker_view *view_out);
 
-/* Says how the call ended, and spends its ticket. A result of an earlier generation changes nothing.
+/* Says how the call ended, and spends its ticket. A result of an earlier generation changes
+ * nothing.
  *
  * Ownership: `view_out` is the caller's, and written; NULL is allowed. `random` is asked for the
  *            jitter when this opens the breaker; NULL as in weir_breaker_admit.

@@ -5,9 +5,9 @@
  * counted in stripes (breaker_window.h), probes take places (breaker_probes.h). `now_ns` comes from
  * the caller; nothing is derived from ticks, so idle hours and jumps of the clock cost nothing.
  *
- * A breaker is one block: this struct, its first stripe, its places. What all breakers of one policy
- * have in common stands once, in their rules. There may be thousands of breakers, most of them idle:
- * further stripes are only made for one that several threads are seen to be busy with.
+ * A breaker is one block: this struct, its first stripe, its places. What all breakers of one
+ * policy have in common stands once, in their rules. There may be thousands of breakers, most of
+ * them idle: further stripes are only made for one that several threads are seen to be busy with.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_DECIDE_BREAKER_H

@@ -10,8 +10,8 @@
 #include "src/decide/breaker_probes.h"
 #include "src/decide/breaker_window.h"
 
-/* A stripe for each processor, up to these: a channel's only breaker is used by all of them, of many
- * breakers few are that busy. */
+/* A stripe for each processor, up to these: a channel's only breaker is used by all of them, of
+ * many breakers few are that busy. */
 #define MAX_STRIPES_ALONE 64
 #define MAX_STRIPES_AMONG_MANY 16
 

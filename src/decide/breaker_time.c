@@ -7,7 +7,7 @@
 #include "src/decide/breaker_probes.h"
 #include "src/time/instant.h"
 
-/* A tenth of the calls is enough to see whether the peer can bear them, and little enough if not. */
+/* A tenth of the calls is enough to see whether the peer can bear them, and little if not. */
 #define RAMP_FIRST_SHARE 0.1
 
 /* The phase, written after at_ns and read before it, has published it. Should it be a later phase's

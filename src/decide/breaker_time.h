@@ -17,8 +17,8 @@ int64_t weir__breaker_open_time_ns(const struct weir__breaker_rules *rules, uint
  * clock was set back starts again. */
 int64_t weir__breaker_open_wait_ns(weir_breaker *breaker, uint64_t phase, int64_t now_ns);
 
-/* The share of calls that a ramp lets through: from its least one up to 1, where it ends. `phase` is
- * RAMP_BEGINS or RAMP. */
+/* The share of calls that a ramp lets through: from its least one up to 1, where it ends. `phase`
+ * is RAMP_BEGINS or RAMP. */
 double weir__breaker_ramp_share(const weir_breaker *breaker, uint64_t phase, int64_t now_ns);
 
 /* A ramp that began before the clock was set back begins again. */

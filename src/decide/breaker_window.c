@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/decide/breaker_window.h"
 
+#include <assert.h>
+
 #include "src/base/allocator.h"
 #include "src/decide/breaker_phase.h"
 
-/* A word holds its bucket's epoch above its count. Both grow with time: a stripe takes less than one
- * result a nanosecond, so a bucket of 2^b ns needs b bits to count, and the other 64 - b bits number
- * buckets for 2^64 ns. Above 2^44 (20 days of 10 million a second) the count saturates. */
+/* A word holds its bucket's epoch above its count. Both grow with time: a stripe takes less than
+ * one result a nanosecond, so a bucket of 2^b ns needs b bits to count, and the other 64 - b bits
+ * number buckets for 2^64 ns. Above 2^44 (20 days of 10 million a second) the count saturates. */
 #define MAX_COUNT_BITS 44
 
-/* The upper bits of an epoch are the generation's lower ones; the rest goes round in 2^55 ns or more.
- * So epochs of two generations meet only when a bucket has been left alone for a year. */
+/* The upper bits of an epoch are the generation's lower ones; the rest goes round in 2^55 ns or
+ * more. So epochs of two generations meet only when a bucket has been left alone for a year. */
 #define GENERATION_BITS 8
 
 /* A breaker gets stripes when so many exchanges are lost in about a second, which is some ten
@@ -25,6 +27,7 @@ static unsigned bit_width(uint64_t value) {
 /* Rounded up, so that (time * reciprocal) >> (64 + shift) is the exact quotient for any time below
  * 2^63 (Granlund and Montgomery: Division by Invariant Integers using Multiplication, 1994). */
 static void bucket_reciprocal_derive(struct weir__breaker_rules *rules, uint64_t bucket_ns) {
+  assert(bucket_ns > 1); /* a millisecond at least */
   unsigned width = bit_width(bucket_ns - 1);
   uint64_t high = UINT64_C(1) << (width - 1); /* 2^(63 + width) / bucket_ns by long division */
   uint64_t quotient = 0;

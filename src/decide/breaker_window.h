@@ -1,9 +1,9 @@
 /* breaker_window – the results of the calls of the last minute or so, counted in stripes.
  *
  * A stripe is a ring of buckets. A bucket is two words, successes and failures, each with the
- * bucket's epoch above its count, so that a stale one is recognised by whoever comes to it next, and
- * a window that is empty or has been idle for a year has nothing to clear. A thread writes to one
- * stripe: all threads to the breaker's first, or, when there are more, to their own.
+ * bucket's epoch above its count, so that a stale one is recognised by whoever comes to it next,
+ * and a window that is empty or has been idle for months has nothing to clear. A thread writes to
+ * one stripe: all threads to the breaker's first, or, when there are more, to their own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_DECIDE_BREAKER_WINDOW_H
@@ -61,8 +61,8 @@ void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refuse
                                  uint64_t *n_shadowed_out);
 void weir__breaker_refusals_clear(weir_breaker *breaker);
 
-/* Threads take stripes in turn, in the order in which they first need one: 0 = not yet. Initial-exec:
- * four bytes may be had without a call even in a shared library. */
+/* Threads take stripes in turn, in the order in which they first need one: 0 = not yet.
+ * Initial-exec: four bytes may be had without a call even in a shared library. */
 extern _Thread_local uint32_t weir__breaker_thread __attribute__((tls_model("initial-exec")));
 uint32_t weir__breaker_thread_enter(void);
 

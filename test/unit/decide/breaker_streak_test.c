@@ -13,8 +13,8 @@
 #define BAD WEIR_BREAKER_VERDICT_FAILURE
 #define NEUTRAL WEIR_BREAKER_VERDICT_IGNORED
 
-/* Calls with five seconds between them: b failed, g succeeded, i ignored, p began to stream, f began
- * to stream and failed, h an hour in which nothing was called. */
+/* Calls with five seconds between them: b failed, g succeeded, i ignored, p began to stream, f
+ * began to stream and failed, h an hour in which nothing was called. */
 static const struct {
   const char *why;
   const char *calls;

@@ -22,8 +22,8 @@
 #define NEUTRAL WEIR_BREAKER_VERDICT_IGNORED
 
 #define N_THREADS 16
-#define N_STEPS 400 /* of a thread, in a round */
-#define N_ROUNDS 12
+#define N_STEPS 500 /* of a thread, in a round */
+#define N_ROUNDS 8
 #define N_OPEN 4 /* calls that a thread has under way */
 #define MAX_CHANGES (2 * N_THREADS * N_STEPS)
 

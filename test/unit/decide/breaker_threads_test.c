@@ -19,7 +19,7 @@
 #define HALF_OPEN_AT (T0 + SECONDS(30))
 #define N_THREADS 16
 #define N_CALLS 4 /* of a thread, in tests that count them */
-#define N_ROUNDS 20
+#define N_ROUNDS 10
 
 struct crew;
 

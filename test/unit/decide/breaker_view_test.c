@@ -13,8 +13,8 @@
 #define BAD WEIR_BREAKER_VERDICT_FAILURE
 #define NEUTRAL WEIR_BREAKER_VERDICT_IGNORED
 
-/* One thing done to a breaker with two probes, five failures to trip, a lease of 20 s and no jitter;
- * and what its view has to say. */
+/* One thing done to a breaker with two probes, three samples to trip, a lease of 20 s and no
+ * jitter; and what its view has to say. */
 enum action { ADMIT = 0, SETTLE, PROGRESS, LOOK };
 
 #define N_TICKETS 8
