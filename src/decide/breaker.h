@@ -22,9 +22,9 @@
 #include <weir/clock.h>
 #include <weir/error.h>
 
-/* A thread may be stopped between reading its clock and asking, so clocks may seem to differ by as
- * much. What is further ahead was written before the clock was set back. */
-#define WEIR__BREAKER_CLOCK_SKEW_NS WEIR_SECOND_NS
+/* A thread may be stopped between reading its clock and asking, so clocks seem to differ. A time
+ * that is further ahead than this was written before the clock was set back. */
+#define WEIR__BREAKER_CLOCK_STEP_NS (60 * WEIR_SECOND_NS)
 
 /* The options of any number of breakers, and what follows from them. Does not change. */
 struct weir__breaker_rules {

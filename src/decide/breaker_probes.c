@@ -53,7 +53,7 @@ static int64_t lease_end(const weir_breaker *breaker, struct weir__breaker_place
                          int64_t now_ns) {
   int64_t until_ns = atomic_load_explicit(&place->lease_until_ns, memory_order_relaxed);
   int64_t latest_ns = weir__instant_add(now_ns, breaker->rules->options.probe_lease_ns);
-  if (until_ns > weir__instant_add(latest_ns, WEIR__BREAKER_CLOCK_SKEW_NS) &&
+  if (until_ns > weir__instant_add(latest_ns, WEIR__BREAKER_CLOCK_STEP_NS) &&
       atomic_compare_exchange_strong_explicit(&place->lease_until_ns, &until_ns, latest_ns,
                                               memory_order_relaxed, memory_order_relaxed)) {
     return latest_ns;

@@ -48,7 +48,7 @@ int64_t weir__breaker_open_wait_ns(weir_breaker *breaker, uint64_t phase, int64_
   }
   int64_t until_ns = at_load(breaker);
   int64_t wait_ns = weir__instant_remaining(until_ns, now_ns);
-  if (wait_ns > weir__instant_add(rules->longest_open_ns, WEIR__BREAKER_CLOCK_SKEW_NS)) {
+  if (wait_ns > weir__instant_add(rules->longest_open_ns, WEIR__BREAKER_CLOCK_STEP_NS)) {
     wait_ns = rules->longest_open_ns;
     at_replace(breaker, phase, until_ns, weir__instant_add(now_ns, wait_ns));
   }
@@ -70,7 +70,7 @@ double weir__breaker_ramp_share(const weir_breaker *breaker, uint64_t phase, int
 void weir__breaker_time_recover(weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
   if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_RAMP) {
     int64_t since_ns = at_load(breaker);
-    if (since_ns > weir__instant_add(now_ns, WEIR__BREAKER_CLOCK_SKEW_NS)) {
+    if (since_ns > weir__instant_add(now_ns, WEIR__BREAKER_CLOCK_STEP_NS)) {
       at_replace(breaker, phase, since_ns, now_ns);
     }
   }

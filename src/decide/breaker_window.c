@@ -15,6 +15,11 @@
  * more. So epochs of two generations meet only when a bucket has been left alone for a year. */
 #define GENERATION_BITS 8
 
+/* A result that is no older than its bucket's by more than this is late, and dropped; what is older
+ * takes the bucket over, since the clock has been set back. Both cost counts: the one if it was,
+ * for a second, the other if a thread was stopped for a second. */
+#define CLOCK_SKEW_NS WEIR_SECOND_NS
+
 /* A breaker gets stripes when so many exchanges are lost in about a second, which is some ten
  * microseconds of waiting: less, and the memory is not worth it. */
 #define MAX_CONTENTION 256
@@ -55,7 +60,7 @@ void weir__breaker_window_derive(struct weir__breaker_rules *rules) {
   rules->epoch_mask = UINT64_MAX >> rules->count_bits;
   rules->epoch_step =
       (UINT64_C(1) << (64 - rules->count_bits - GENERATION_BITS)) + rules->n_buckets;
-  rules->epoch_ahead = (WEIR__BREAKER_CLOCK_SKEW_NS + bucket_ns - 1) / bucket_ns;
+  rules->epoch_ahead = (CLOCK_SKEW_NS + bucket_ns - 1) / bucket_ns;
   if (rules->epoch_ahead < rules->n_buckets - 1) {
     rules->epoch_ahead = rules->n_buckets - 1;
   }
