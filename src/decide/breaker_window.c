@@ -70,11 +70,14 @@ void weir__breaker_window_derive(struct weir__breaker_rules *rules) {
 
 _Thread_local uint32_t weir__breaker_thread;
 
+static void thread_set(uint32_t number) {
+  weir__breaker_thread = number != 0 ? number : 1;
+}
+
 uint32_t weir__breaker_thread_enter(void) {
   static _Atomic uint32_t n_threads;
-  /* Relaxed: only the number matters. The lowest bit says that there is one. */
-  uint32_t thread = atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed);
-  weir__breaker_thread = thread == UINT32_MAX ? 1 : thread + 1;
+  /* Relaxed: only the number matters. */
+  thread_set(atomic_fetch_add_explicit(&n_threads, 1, memory_order_relaxed) + 1);
   return weir__breaker_thread;
 }
 
@@ -99,11 +102,14 @@ bool weir__breaker_spread(weir_breaker *breaker) {
   return true;
 }
 
-/* Another thread was at the same word. Relaxed: the counts stand on their own, and one that is lost
- * is made up for by the next. */
+/* Another thread was at the same word. If there are more stripes, this one moves on to the next.
+ * Relaxed: the counts stand on their own, and one that is lost is made up for by the next. */
 static void contention_note(weir_breaker *breaker, int64_t now_ns) {
-  if (breaker->rules->stripe_mask == 0 ||
-      atomic_load_explicit(&breaker->spread, memory_order_relaxed) != NULL) {
+  if (breaker->rules->stripe_mask == 0) {
+    return;
+  }
+  if (atomic_load_explicit(&breaker->spread, memory_order_relaxed) != NULL) {
+    thread_set(weir__breaker_thread + 1);
     return;
   }
   uint64_t second = ((uint64_t)now_ns >> CONTENTION_SECOND_BITS) << 32;

@@ -138,6 +138,52 @@ static void threads_at_one_word_are_given_stripes_once(void **state) {
   fixture_breaker_end(f);
 }
 
+struct pair {
+  struct fixture *f;
+  _Atomic uint32_t stripes[2];
+};
+
+struct twin {
+  struct pair *pair;
+  uint32_t index;
+};
+
+/* Both begin at the same stripe, and call until they are at different ones. */
+static void *call_until_apart(void *argument) {
+  const struct twin *twin = argument;
+  struct pair *pair = twin->pair;
+  weir_breaker *breaker = pair->f->breaker;
+  weir__breaker_thread = 4;
+  for (;;) {
+    for (int i = 0; i < 1000; i++) {
+      struct weir_breaker_ticket ticket;
+      struct weir_breaker_view view;
+      (void)weir_breaker_admit(breaker, T0, NULL, &ticket, &view);
+      weir_breaker_settle(breaker, &ticket, GOOD, T0, NULL, &view);
+    }
+    uint32_t own = weir__breaker_thread & pair->f->rules.stripe_mask;
+    atomic_store(&pair->stripes[twin->index], own);
+    if (own != atomic_load(&pair->stripes[1 - twin->index])) {
+      return NULL;
+    }
+  }
+}
+
+static void threads_that_meet_at_a_stripe_part(void **state) {
+  struct fixture *f = *state;
+  pthread_t threads[2];
+  struct pair pair = {.f = f};
+  struct twin twins[2] = {{&pair, 0}, {&pair, 1}};
+  fixture_breaker(f);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, call_until_apart, &twins[i]), 0);
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
+  fixture_breaker_end(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
@@ -148,6 +194,7 @@ int main(void) {
       TEST(one_processor_needs_no_stripes),
       TEST(one_thread_alone_allocates_nothing),
       TEST(threads_at_one_word_are_given_stripes_once),
+      TEST(threads_that_meet_at_a_stripe_part),
   };
   return cmocka_run_group_tests_name("breaker stripes", tests, NULL, NULL);
 }

@@ -30,6 +30,7 @@ struct worker {
   uint64_t n_admitted;
   uint64_t n_refused;
   uint64_t n_bad_waits;
+  uint64_t n_recycled;
   struct weir_breaker_ticket tickets[N_CALLS];
 };
 
@@ -372,6 +373,39 @@ static void overrides_at_once_start_a_generation_each(void **state) {
   fixture_breaker_end(f);
 }
 
+#define N_RECYCLINGS 2000
+
+/* The clock goes on by more than a window now and then. */
+static void call_and_recycle(struct worker *worker) {
+  weir_breaker *breaker = worker->crew->f->breaker;
+  for (uint32_t i = 0; i < N_RECYCLINGS; i++) {
+    struct weir_breaker_ticket ticket;
+    int64_t now_ns = T0 + SECONDS(100) * (int64_t)(i / 4);
+    if (!worker_admit(worker, now_ns, &ticket)) {
+      continue;
+    }
+    bool recycled = i % 2 == 0 && weir__breaker_recycle(breaker, now_ns);
+    worker->n_recycled += recycled;
+    worker->n_bad_waits += recycled && weir_breaker_still_admits(breaker, &ticket);
+    weir_breaker_settle(breaker, &ticket, GOOD, now_ns, &worker->crew->f->random, NULL);
+  }
+}
+
+static void recycling_starts_one_generation_each(void **state) {
+  struct fixture *f = *state;
+  struct crew crew;
+  uint64_t n_recycled = 0;
+  fixture_breaker(f);
+  crew_run(&crew, f, T0, call_and_recycle);
+  for (uint32_t i = 0; i < N_THREADS; i++) {
+    n_recycled += crew.workers[i].n_recycled;
+  }
+  assert_int_equal(n_refused(&crew), 0);
+  assert_int_equal(fixture_snapshot(f, T0).generation, n_recycled);
+  assert_true(n_recycled > 0);
+  fixture_breaker_end(f);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
@@ -384,6 +418,7 @@ int main(void) {
       TEST(counts_of_all_threads_add_up),
       TEST(storm_of_all_transitions_keeps_the_rules),
       TEST(overrides_at_once_start_a_generation_each),
+      TEST(recycling_starts_one_generation_each),
   };
   return cmocka_run_group_tests_name("breaker threads", tests, NULL, NULL);
 }
