@@ -320,6 +320,71 @@ static void a_probe_that_never_ends_loses_its_place_after_its_lease(void **state
   unary_fini(&probe);
 }
 
+/* --- a breaker that only watches --- */
+
+/* OPEN, then HALF_OPEN with its only place taken, then beside the probe. */
+static void in_shadow_mode_calls_go_on_as_without_a_breaker(void **state) {
+  struct fixture *f = *state;
+  f->breaker.mode = WEIR_BREAKER_MODE_SHADOW;
+  open_with_breaker(f, 2);
+  trip(f);
+  size_t n_sent = f->transport.n_sent;
+  for (uint64_t i = 1; i <= 3; i++) {
+    struct unary unary;
+    unary_run(f, &unary);
+    assert_int_equal(unary_report(&unary).n_attempts, 4);
+    assert_int_equal(unary_report(&unary).reason, WEIR_REASON_ATTEMPTS_EXHAUSTED);
+    assert_int_equal(f->transport.n_sent, n_sent + 4 * i);
+    unary_fini(&unary);
+    pass_the_open_time(f);
+  }
+  assert_int_equal(fixture_breaker(f).n_refused, 0);
+  assert_true(fixture_breaker(f).n_shadowed > 0);
+  assert_int_equal(f->transport.n_reconnects, 0);
+}
+
+static void what_is_switched_off_by_hand_lets_calls_go_on_as_without_it(void **state) {
+  struct fixture *f = *state;
+  open_with_breaker(f, 2);
+  trip(f);
+  assert_int_equal(
+      weir_channel_set_breaker_override(f->channel, METHOD, WEIR_BREAKER_OVERRIDE_DISABLED),
+      WEIR_OK);
+  size_t n_sent = f->transport.n_sent;
+  struct unary unary;
+  unary_run(f, &unary);
+  assert_int_equal(f->transport.n_sent, n_sent + 4);
+  assert_int_equal(unary_report(&unary).reason, WEIR_REASON_ATTEMPTS_EXHAUSTED);
+  assert_int_equal(fixture_breaker(f).n_requests, 0);
+  unary_fini(&unary);
+}
+
+/* The core is left alone: nothing is going to be probed. */
+static void what_is_opened_by_hand_stays_so(void **state) {
+  struct fixture *f = *state;
+  open_with_breaker(f, 2);
+  scripted_transport_always(&f->transport, 0, answer_ok);
+  assert_int_equal(weir_channel_set_breaker_override(f->channel, NULL, WEIR_BREAKER_OVERRIDE_OPEN),
+                   WEIR_OK);
+  for (size_t i = 0; i < 3; i++) {
+    struct unary unary;
+    unary_run(f, &unary);
+    struct weir_call_report report = unary_report(&unary);
+    assert_int_equal(report.reason, WEIR_REASON_BREAKER_OPEN);
+    assert_int_equal(report.breaker_refusal, WEIR_BREAKER_REFUSAL_FORCED_OPEN);
+    assert_int_equal(report.next_probe_in_ns, WEIR_NO_LIMIT_NS);
+    unary_fini(&unary);
+    f->clock.now_ns += SECONDS(3600);
+  }
+  assert_int_equal(f->transport.n_sent, 0);
+  assert_int_equal(f->transport.n_reconnects, 0);
+
+  assert_int_equal(weir_channel_set_breaker_override(f->channel, NULL, WEIR_BREAKER_OVERRIDE_NONE),
+                   WEIR_OK);
+  run_calls(f, 1);
+  assert_int_equal(f->transport.n_sent, 1);
+}
+
 /* --- order of the layers --- */
 
 /* The deadline is outside the breaker, so an expired call is told so even while the breaker is
@@ -370,6 +435,9 @@ int main(void) {
       TEST(a_probe_that_is_let_go_gives_its_place_back),
       TEST(a_probe_that_can_not_be_started_gives_its_place_back),
       TEST(a_probe_that_never_ends_loses_its_place_after_its_lease),
+      TEST(in_shadow_mode_calls_go_on_as_without_a_breaker),
+      TEST(what_is_switched_off_by_hand_lets_calls_go_on_as_without_it),
+      TEST(what_is_opened_by_hand_stays_so),
       TEST(deadline_is_outside_the_breaker),
       TEST(translation_is_outside_the_breaker),
   };
