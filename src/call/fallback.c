@@ -31,12 +31,12 @@ static bool is_wanted(const weir_call *call) {
   return options->on_failure && weir_outcome_blames_downstream(outcome) && !is_out_of_time(outcome);
 }
 
-/* When the call waits no longer. */
+/* When the call waits no longer; some day, in any case. */
 static int64_t waits_until(const weir_call *call, int64_t now_ns) {
   const struct weir_plan *plan = &call->plan;
   int64_t until_ns = weir__instant_add(now_ns, plan->method->fallback->timeout_ns);
   if (plan->deadline_at_ns == WEIR_NO_DEADLINE) {
-    return until_ns;
+    return weir__instant_min(until_ns, WEIR_NO_DEADLINE - 1);
   }
   return weir__instant_min(until_ns, plan->deadline_at_ns - TIMER_GRAIN_NS);
 }

@@ -11,6 +11,8 @@
 #include "src/base/allocator.h"
 #include "src/base/label.h"
 
+_Static_assert(WEIR_FALLBACK_SOURCE_MAX == WEIR__LABEL_MAX, "a source is a label");
+
 /* --- life --- */
 
 /* One block: the asking, the metadata, the path. */

@@ -784,6 +784,23 @@ static void the_call_ends_before_its_deadline_with_its_failure(void **state) {
   unary_fini(&unary);
 }
 
+static void without_any_limit_a_call_waits_until_there_is_an_answer(void **state) {
+  struct fixture *f = *state;
+  f->deadline.default_timeout_ns = WEIR_NO_LIMIT_NS;
+  f->deadline.max_timeout_ns = WEIR_NO_LIMIT_NS;
+  f->fallback_options.timeout_ns = WEIR_NO_LIMIT_NS;
+  open_with_fallback(f);
+  trip(f);
+  struct unary unary;
+  start_refused(f, &unary);
+  run_until(f, f->clock.now_ns + SECONDS(100000));
+  assert_int_equal(unary.n_done, 0);
+  answer_and_drain(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  unary_fini(&unary);
+}
+
 static void a_call_that_has_no_time_left_fails_at_once(void **state) {
   struct fixture *f = *state;
   open_on_failure(f);
@@ -1204,6 +1221,7 @@ int main(void) {
       TEST(a_retry_that_the_breaker_stops_is_a_failure),
       TEST(a_slow_fallback_is_waited_for_as_long_as_the_policy_says),
       TEST(the_call_ends_before_its_deadline_with_its_failure),
+      TEST(without_any_limit_a_call_waits_until_there_is_an_answer),
       TEST(a_call_that_has_no_time_left_fails_at_once),
       TEST(an_answer_in_time_counts_however_late_it_is_taken),
       TEST(what_nobody_drained_after_the_time_was_up_is_no_wait_for_the_fallback),
