@@ -2,7 +2,6 @@
 #include "bench/allocations.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -14,14 +13,14 @@ void *__libc_realloc(void *memory, size_t size);
 void *__libc_memalign(size_t alignment, size_t size);
 /* NOLINTEND(bugprone-reserved-identifier,cert-dcl37-c,cert-dcl51-cpp) */
 
-static _Atomic uint64_t n_allocations;
+static _Thread_local uint64_t n_allocations;
 
 static void count(void) {
-  atomic_fetch_add_explicit(&n_allocations, 1, memory_order_relaxed); /* a statistic */
+  n_allocations++;
 }
 
 uint64_t allocations_count(void) {
-  return atomic_load_explicit(&n_allocations, memory_order_relaxed);
+  return n_allocations;
 }
 
 void *malloc(size_t size) {

@@ -1,4 +1,4 @@
-/* allocations – how often the whole process asks for memory.
+/* allocations – how often a thread asks for memory, in whatever library.
  *
  * malloc and its kin are replaced by functions that count and hand on, for every library that the
  * program is linked with.
@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-/* So far, by all threads. */
+/* So far, by the calling thread. */
 uint64_t allocations_count(void);
 
 #endif /* WEIR_BENCH_ALLOCATIONS_H */
