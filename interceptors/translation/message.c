@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <weir/outcome.h>
 #include <weir/policy.h>
@@ -18,11 +19,11 @@ static const char *message_of(grpc_status_code visible) {
 
 /* Appends as much of `text` as fits; `length` of `out` is in use. Returns the new length. */
 static size_t text_append(char *out, size_t out_size, size_t length, const char *text) {
-  while (*text != '\0' && length + 1 < out_size) {
-    out[length++] = *text++;
-  }
-  out[length] = '\0';
-  return length;
+  size_t room = out_size - 1 - length;
+  size_t size = strnlen(text, room);
+  memcpy(out + length, text, size);
+  out[length + size] = '\0';
+  return length + size;
 }
 
 size_t weir__translation_message(grpc_status_code visible, const char *reference, char *out,

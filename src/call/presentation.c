@@ -38,6 +38,13 @@ static struct weir_bytes trace_of(const weir_call *call) {
                                : (struct weir_bytes){.data = NULL, .size = 0};
 }
 
+/* Of an end that is weir's own it says what the message says, and may not have been made. */
+static struct weir_bytes error_string_of(const weir_call *call) {
+  return call->attempt.error_string == NULL && call->ended_here
+             ? bytes_of(&call->attempt.details)
+             : bytes_of_text(call->attempt.error_string);
+}
+
 /* Tells the log sink what the caller is not told. */
 static void log_failure(const weir_call *call) {
   const struct weir__environment *environment = call->environment;
@@ -60,7 +67,7 @@ static void log_failure(const weir_call *call) {
       .duration_ns = call->outcome.ended_at_ns - call->plan.started_at_ns,
       .message = bytes_of(&call->attempt.details),
       .details = find_details(&call->attempt.trailing_metadata),
-      .error_string = bytes_of_text(call->attempt.error_string),
+      .error_string = error_string_of(call),
       .event = WEIR_LOG_CALL_FAILED,
       .at_ns = call->outcome.ended_at_ns,
       .time_unix_ns = weir__wall_clock_now_ns(),
@@ -97,11 +104,16 @@ static void set_details(weir_call *call, const char *text, size_t size) {
   call->attempt.details = grpc_slice_from_copied_buffer(text, size);
 }
 
+/* A call in one batch has said already whether it wants one; a stream may ask after its end. */
+static bool wants_error_string(const weir_call *call) {
+  return call->plan.shape != WEIR_CALL_SHAPE_ONE_BATCH || call->outputs.error_string != NULL;
+}
+
 static void set_error_string(weir_call *call, const char *text) {
   void *old = NULL;
   memcpy(&old, &call->attempt.error_string, sizeof old);
   gpr_free(old);
-  call->attempt.error_string = gpr_strdup(text);
+  call->attempt.error_string = wants_error_string(call) ? gpr_strdup(text) : NULL;
 }
 
 /* What weir says of an end that is its own, on a channel that is no boundary. */
@@ -127,8 +139,14 @@ static const char *own_words(const weir_call *call) {
 }
 
 void weir__call_set_own_words(weir_call *call) {
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   const char *words = own_words(call);
-  set_details(call, words, strlen(words));
+  if (cancellation != NULL && words == cancellation->description) {
+    set_details(call, words, strlen(words));
+  } else {
+    grpc_slice_unref(call->attempt.details);
+    call->attempt.details = grpc_slice_from_static_buffer(words, strlen(words));
+  }
   set_error_string(call, words);
 }
 
