@@ -202,7 +202,7 @@ static void *layer_guard_new(void) {
   options.min_requests = 1;
   options.open_for_ns = FOR_EVER_NS;
   options.max_open_for_ns = FOR_EVER_NS;
-  require(weir__breaker_layer_new(&options, NULL, &guard->layer) == WEIR_OK &&
+  require(weir__breaker_layer_new(&options, "bench", 0, NULL, &guard->layer) == WEIR_OK &&
               guard->layer->vtable->call_state_size <= CALL_STATE_BYTES,
           "no layer");
   return guard;
@@ -220,7 +220,7 @@ static inline bool layer_call(const struct guard *guard, const struct weir_outco
     return false;
   }
   (void)hooks->settle(guard->layer, call_state, &event, outcome, &plan);
-  hooks->release(guard->layer, call_state, &event);
+  hooks->release(guard->layer, call_state, &event, &plan);
   return true;
 }
 

@@ -84,7 +84,8 @@ static struct lookup *lookup_new(size_t n_breakers, size_t n_used) {
     int size = snprintf(lookup->paths[i], sizeof lookup->paths[i],
                         "/bench.Service%03zu/Method%02zu", i / 100, i % 100);
     lookup->path_sizes[i] = (size_t)size;
-    (void)weir__breaker_registry_enter(&lookup->registry, lookup->paths[i], lookup->path_sizes[i]);
+    (void)weir__breaker_registry_enter(&lookup->registry, lookup->paths[i], lookup->path_sizes[i],
+                                       0);
   }
   require(weir__breaker_registry_n_breakers(&lookup->registry) == n_breakers,
           "not every path has a breaker of its own");
@@ -124,7 +125,7 @@ static void run_lookup(void *state, uint32_t n_times) {
     uint32_t which = lookup->order[lookup->next];
     lookup->next = lookup->next + 1 < lookup->n_used ? lookup->next + 1 : 0;
     n_found += weir__breaker_registry_enter(&lookup->registry, lookup->paths[which],
-                                            lookup->path_sizes[which]) != NULL;
+                                            lookup->path_sizes[which], 0) != NULL;
   }
   require(n_found == n_times, "a path without a breaker");
 }

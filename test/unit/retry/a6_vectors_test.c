@@ -411,7 +411,7 @@ static void run_call(struct world *world, const struct channel *channel, const j
     now_ns = attempt_end(&call, &attempt, now_ns);
   }
   const struct weir_event event = {.now_ns = T0, .random = &world->random};
-  weir__stack_release(&channel->stack, call.states, &event, call.n_admitted);
+  weir__stack_release(&channel->stack, call.states, &event, &call.plan, call.n_admitted);
 }
 
 /* ---- vectors ---- */
