@@ -41,6 +41,7 @@ struct weir__breaker_rules {
   uint32_t stripe_mask;
   size_t stripe_bytes;     /* of one that is made later */
   int64_t longest_open_ns; /* no open time is longer */
+  int64_t longest_wait_ns; /* with the step that a clock may be set back unnoticed */
   struct weir_breaker_options options;
   const struct weir_allocator *allocator;
 };

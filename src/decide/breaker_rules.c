@@ -9,6 +9,7 @@
 #include "src/decide/breaker_options.h"
 #include "src/decide/breaker_probes.h"
 #include "src/decide/breaker_window.h"
+#include "src/time/instant.h"
 
 /* A stripe for each processor, up to these: a channel's only breaker is used by all of them, of
  * many breakers few are that busy. */
@@ -40,6 +41,7 @@ void weir__breaker_rules_init(struct weir__breaker_rules *rules,
   rules->allocator = allocator;
   rules->stripe_mask = stripes_for(options->scope) - 1;
   rules->longest_open_ns = longest_open_ns(options);
+  rules->longest_wait_ns = weir__instant_add(rules->longest_open_ns, WEIR__BREAKER_CLOCK_STEP_NS);
   weir__breaker_window_derive(rules);
 }
 

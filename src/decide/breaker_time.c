@@ -41,18 +41,13 @@ int64_t weir__breaker_open_time_ns(const struct weir__breaker_rules *rules, uint
   return span < 0x1p63 ? (int64_t)span : WEIR_NO_LIMIT_NS;
 }
 
-int64_t weir__breaker_open_wait_ns(weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
-  const struct weir__breaker_rules *rules = breaker->rules;
-  if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_OPENING) {
-    return rules->options.open_for_ns;
-  }
+int64_t weir__breaker_open_again_ns(weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
+  int64_t longest_ns = breaker->rules->longest_open_ns;
   int64_t until_ns = at_load(breaker);
-  int64_t wait_ns = weir__instant_remaining(until_ns, now_ns);
-  if (wait_ns > weir__instant_add(rules->longest_open_ns, WEIR__BREAKER_CLOCK_STEP_NS)) {
-    wait_ns = rules->longest_open_ns;
-    at_replace(breaker, phase, until_ns, weir__instant_add(now_ns, wait_ns));
+  if (weir__instant_remaining(until_ns, now_ns) > breaker->rules->longest_wait_ns) {
+    at_replace(breaker, phase, until_ns, weir__instant_add(now_ns, longest_ns));
   }
-  return wait_ns;
+  return longest_ns;
 }
 
 double weir__breaker_ramp_share(const weir_breaker *breaker, uint64_t phase, int64_t now_ns) {

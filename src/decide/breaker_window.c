@@ -195,14 +195,9 @@ struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker, u
 }
 
 /* Relaxed, here and below: a statistic stands on its own. */
-void weir__breaker_count_refusal(weir_breaker *breaker, bool shadow, int64_t now_ns) {
-  struct weir__breaker_stripe *stripe = weir__breaker_own_stripe(breaker);
-  _Atomic uint64_t *counter = shadow ? &stripe->n_shadowed : &stripe->n_refused;
-  uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
-  while (!atomic_compare_exchange_strong_explicit(counter, &old, old + 1, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
-    contention_note(breaker, now_ns);
-  }
+void weir__breaker_count_again(weir_breaker *breaker, _Atomic uint64_t *counter, int64_t now_ns) {
+  contention_note(breaker, now_ns);
+  atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 
 void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refused_out,

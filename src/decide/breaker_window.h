@@ -54,7 +54,8 @@ struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker, u
 void weir__breaker_count(weir_breaker *breaker, _Atomic uint64_t *word, uint64_t epoch,
                          uint64_t generation, int64_t now_ns);
 
-void weir__breaker_count_refusal(weir_breaker *breaker, bool shadow, int64_t now_ns);
+/* Adds one to a counter of refusals that another thread was at just now. */
+void weir__breaker_count_again(weir_breaker *breaker, _Atomic uint64_t *counter, int64_t now_ns);
 
 /* All refusals and all of SHADOW's. */
 void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refused_out,
@@ -148,6 +149,17 @@ static inline void weir__breaker_count_success(weir_breaker *breaker, uint64_t g
       !atomic_compare_exchange_strong_explicit(word, &old, old + 1, memory_order_relaxed,
                                                memory_order_relaxed)) {
     weir__breaker_count(breaker, word, moment.epoch, generation, now_ns);
+  }
+}
+
+/* Relaxed: a statistic stands on its own. By exchange, since that tells of contention. */
+static inline void weir__breaker_count_refusal(weir_breaker *breaker, bool shadow, int64_t now_ns) {
+  struct weir__breaker_stripe *stripe = weir__breaker_own_stripe(breaker);
+  _Atomic uint64_t *counter = shadow ? &stripe->n_shadowed : &stripe->n_refused;
+  uint64_t old = atomic_load_explicit(counter, memory_order_relaxed);
+  if (!atomic_compare_exchange_strong_explicit(counter, &old, old + 1, memory_order_relaxed,
+                                               memory_order_relaxed)) {
+    weir__breaker_count_again(breaker, counter, now_ns);
   }
 }
 
