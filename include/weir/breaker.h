@@ -172,8 +172,8 @@ struct weir_breaker_snapshot {
 /* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
  *
  * Ownership: `options` is copied, NULL = the defaults; `allocator`, NULL = malloc, is borrowed
- *            until the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free; NULL on
- *            failure.
+ *            until the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free;
+ *            NULL on failure.
  * Threads:   any thread.
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT a value is out of range; WEIR_ERROR_UNSUPPORTED `options`
  *            are a newer program's; WEIR_ERROR_NO_MEMORY. */

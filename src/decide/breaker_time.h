@@ -20,9 +20,9 @@ int64_t weir__breaker_open_time_ns(const struct weir__breaker_rules *rules, uint
  * it. */
 int64_t weir__breaker_open_again_ns(weir_breaker *breaker, uint64_t phase, int64_t now_ns);
 
-/* The rest of the open time in `phase`, which is OPENING or OPEN. The phase, written after at_ns and
- * read before it, has published it; should it be a later phase's already, then an exchange of this
- * one fails. */
+/* The rest of the open time in `phase`, which is OPENING or OPEN. The phase, written after at_ns
+ * and read before it, has published it; should it be a later phase's already, then an exchange of
+ * this one fails. */
 static inline int64_t weir__breaker_open_wait_ns(weir_breaker *breaker, uint64_t phase,
                                                  int64_t now_ns) {
   const struct weir__breaker_rules *rules = breaker->rules;

@@ -62,8 +62,9 @@ void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refuse
                                  uint64_t *n_shadowed_out);
 void weir__breaker_refusals_clear(weir_breaker *breaker);
 
-/* Threads take stripes in turn, in the order in which they first need one, and later move on from
- * one where they meet another: 0 = not yet. Initial-exec: four bytes may be had without a call even in a shared library. */
+/* Threads take stripes in turn, in the order in which they first need one, and move on from one
+ * where they meet another thread; 0 = not yet. Initial-exec: four bytes may be had without a call
+ * even in a shared library. */
 extern _Thread_local uint32_t weir__breaker_thread __attribute__((tls_model("initial-exec")));
 uint32_t weir__breaker_thread_enter(void);
 
