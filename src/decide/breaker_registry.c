@@ -545,12 +545,11 @@ uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *
 
 /* --- overrides --- */
 
-/* What has become of the breaker; its generation says whether anything has. */
+/* Whether this has changed anything: what a call changes just then is that call's to tell. */
 static bool override_set(weir_breaker *breaker, enum weir_breaker_override override,
                          struct weir_breaker_view *view_out) {
-  uint64_t generation = weir_breaker_look(breaker, 0).generation;
   weir_breaker_set_override(breaker, override, view_out);
-  return view_out->generation != generation;
+  return view_out->changed;
 }
 
 /* The one of a key that an override names exists, whatever the bound. */

@@ -215,11 +215,76 @@ static void no_path_hears_of_another_whose_breaker_it_has_taken_over(void **stat
   weir__breaker_registry_fini(&crew.registry);
 }
 
+/* --- whose change it is --- */
+
+static void count_overridden(void *context, enum weir__breaker_kind kind,
+                             const struct weir__breaker_name *name,
+                             const struct weir_breaker_view *view) {
+  (void)kind;
+  (void)name;
+  (void)view;
+  struct worker *worker = context;
+  worker->n_forced++;
+}
+
+#define CHANGING_PATH "/a.A/Changing"
+
+/* Half of the threads have the breaker open and close; the others take back what nobody has set. */
+static void change_or_take_back(struct worker *worker) {
+  struct crew *crew = worker->crew;
+  for (uint32_t i = 0; i < N_CALLS; i++) {
+    struct weir__breaker_entry *entry = NULL;
+    struct weir_breaker_ticket ticket;
+    struct weir_breaker_view view;
+    int64_t now_ns = atomic_fetch_add(&crew->now_ns, STEP);
+    if (worker->index % 2 == 0) {
+      worker->n_wrong +=
+          weir__breaker_registry_override_one(&crew->registry, CHANGING_PATH, strlen(CHANGING_PATH),
+                                              WEIR_BREAKER_OVERRIDE_NONE, &entry, &view) != WEIR_OK;
+      worker->n_forced += entry != NULL;
+      weir__breaker_registry_override_all(&crew->registry, WEIR_BREAKER_OVERRIDE_NONE,
+                                          count_overridden, worker);
+    } else if (weir__breaker_registry_admit(&crew->registry, CHANGING_PATH, strlen(CHANGING_PATH),
+                                            now_ns, &crew->f->random, &entry, &ticket,
+                                            &view) == WEIR_ADMISSION_PROCEED) {
+      weir_breaker_settle(weir__breaker_entry_breaker(entry), &ticket,
+                          i % 4 != 0 ? WEIR_BREAKER_VERDICT_FAILURE : WEIR_BREAKER_VERDICT_SUCCESS,
+                          now_ns, &crew->f->random, &view);
+      worker->n_trips += view.changed && view.state == WEIR_BREAKER_OPEN;
+    }
+  }
+}
+
+static void what_calls_change_is_not_told_as_an_override(void **state) {
+  struct fixture *f = *state;
+  struct crew crew = {.f = f};
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  f->options.min_requests = 1;
+  f->options.failure_ratio = 0.1;
+  f->options.probes = 1;
+  f->options.open_for_ns = 5 * STEP;
+  f->options.max_open_for_ns = 5 * STEP;
+  f->options.probe_lease_ns = 5 * STEP;
+  assert_int_equal(weir__breaker_registry_init(&crew.registry, &f->options, &f->allocator),
+                   WEIR_OK);
+  atomic_store(&crew.now_ns, T0);
+  crew_run(&crew, change_or_take_back);
+  uint64_t n_trips = 0;
+  for (uint32_t i = 0; i < N_THREADS; i++) {
+    assert_int_equal(crew.workers[i].n_wrong, 0);
+    assert_int_equal(crew.workers[i].n_forced, 0);
+    n_trips += crew.workers[i].n_trips;
+  }
+  assert_true(n_trips > 0);
+  weir__breaker_registry_fini(&crew.registry);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(threads_find_the_same_breaker_for_a_path),
+      TEST(what_calls_change_is_not_told_as_an_override),
       TEST(no_path_hears_of_another_whose_breaker_it_has_taken_over),
   };
   return cmocka_run_group_tests_name("breaker registry, threads", tests, NULL, NULL);
