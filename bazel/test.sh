@@ -12,9 +12,9 @@ cd "$(dirname "$0")/.."
 events=$(mktemp)
 trap 'rm -f "$events"' EXIT
 
-# Many tests wait, for timers and for peers, and leave the cores idle: three at once for each. What is compiled
+# Many tests wait, for timers and for peers, and leave the cores idle: two at once for each. What is compiled
 # meanwhile still is so on as many cores as there are.
-jobs=$((3 * $(nproc)))
+jobs=$((2 * $(nproc)))
 
 ${BAZEL:-bazel} test --jobs="$jobs" --local_test_jobs="$jobs" --build_event_text_file="$events" "$@" //...
 status=$?
