@@ -3,7 +3,7 @@
  *   decide time ROUNDS             prints "NAME NANOSECONDS" of each operation, and
  *                                  "NAME_2_THREADS RATIO" of some, as timed.h says
  *   decide allocations             prints "NAME N": how often N of them ask for memory
- *   decide bytes                   prints what 10,000 breakers take
+ *   decide bytes                   prints what 10,000 breakers take: of unknown paths, of known ones
  *   decide count SHORT LONG        prints the names of those that are counted, and runs a series of
  *                                  SHORT and one of LONG of each, in that order, for callgrind
  *
@@ -53,6 +53,8 @@ static void choose_own(struct chosen *chosen) {
   choose(chosen, &breaker_layer_refuse);
   choose(chosen, &registry_lookup_10);
   choose(chosen, &registry_lookup_10000_use_10);
+  choose(chosen, &registry_lookup_10_known);
+  choose(chosen, &registry_lookup_10000_known_use_10);
   choose(chosen, &registry_lookup_10000_use_all);
   choose(chosen, &throttle_record);
   choose(chosen, &throttle_record_full);
@@ -63,8 +65,9 @@ static void choose_own(struct chosen *chosen) {
 
 static void run_time(int n_rounds) {
   static const struct operation *const shared[] = {
-      &breaker_admit_settle, &breaker_admit_settle_without_clock, &breaker_refuse, &throttle_record,
-      &throttle_record_full};
+      &breaker_admit_settle, &breaker_admit_settle_without_clock,
+      &breaker_refuse,       &throttle_record,
+      &throttle_record_full, &refuse_unary};
   static double ns[N_OPERATIONS_MAX];
   struct chosen chosen = {.n_operations = 0};
   choose_own(&chosen);
@@ -137,7 +140,7 @@ int main(int argc, char **argv) {
   } else if (strcmp(verb, "allocations") == 0 && argc == 2) {
     run_allocations();
   } else if (strcmp(verb, "bytes") == 0 && argc == 2) {
-    printf("%zu\n", registry_bytes_10000());
+    printf("%zu %zu\n", registry_bytes_10000(), registry_bytes_10000_known());
   } else if (strcmp(verb, "count") == 0 && argc == 4 && first > 0 && second > first) {
     run_count((uint32_t)first, (uint32_t)second);
   } else {

@@ -23,8 +23,13 @@ extern const struct operation registry_lookup_10;
 extern const struct operation registry_lookup_10000_use_10; /* there are 10,000, 10 are used */
 extern const struct operation registry_lookup_10000_use_all;
 
+/* The same of paths that somebody has named before. */
+extern const struct operation registry_lookup_10_known;
+extern const struct operation registry_lookup_10000_known_use_10;
+
 /* What 10,000 breakers take, with what malloc adds to each piece of memory. */
 size_t registry_bytes_10000(void);
+size_t registry_bytes_10000_known(void);
 
 /* retry_decisions.c */
 extern const struct operation throttle_record; /* a success into a bucket that is not full */

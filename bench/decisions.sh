@@ -43,7 +43,9 @@ for _ in $(seq "$TURNS"); do
   [ ! -x "$work/go_resiliency" ] || "$work/go_resiliency" "$ROUNDS"
 done > "$work/times"
 "$here/decide" allocations > "$work/allocations"
-bytes=$("$here/decide" bytes)
+read -r bytes bytes_known <<END
+$("$here/decide" bytes)
+END
 
 # Of several turns the fastest counts, of ratios the middle one. Nothing: it was not measured.
 time_of() {
@@ -148,6 +150,7 @@ refuse_ns=$(time_of refuse_unary)
 heading "weir_unary while the breaker is OPEN"
 decision refuse_unary.calls_per_second "refused calls" \
   "$(awk -v ns="$refuse_ns" 'BEGIN { printf "%d", 1e9 / ns }')" calls/s 5000000
+two_threads refuse_unary "two threads at once / one" -
 
 heading "many breakers"
 timed registry.lookup_10 "look-up, of 10" -
@@ -156,7 +159,13 @@ decision registry.lookup_10000_ratio "of 10,000 / of 10" \
   "$(awk -v many="$(time_of registry.lookup_10000)" -v few="$(time_of registry.lookup_10)" \
     'BEGIN { printf "%.3f", many / few }')" ratio 1.2
 timed registry.lookup_10000_all "look-up, all 10,000 in random order: their memory" -
+timed registry.lookup_10_known "look-up, of 10 that somebody has named" -
+timed registry.lookup_10000_known "look-up, of 10,000 named, the same 10 in use" -
+decision registry.lookup_10000_known_ratio "of 10,000 / of 10" \
+  "$(awk -v many="$(time_of registry.lookup_10000_known)" -v few="$(time_of registry.lookup_10_known)" \
+    'BEGIN { printf "%.3f", many / few }')" ratio 1.2
 decision registry.bytes_10000 "what 10,000 breakers take" "$bytes" bytes 4194304
+decision registry.bytes_10000_known "what 10,000 of named methods take" "$bytes_known" bytes 4194304
 
 heading "the retry throttle"
 timed throttle.record "a success, the bucket not full" 10 core_throttle
@@ -193,8 +202,10 @@ while read -r name; do
   n_instructions=$(instructions "$place")
   n_allocations=$(counted_allocations "$name")
   figure "$name.instructions" "$n_instructions" instructions -
-  figure "$name.allocations" "$n_allocations" allocations 0
-  said="none"
-  [ "$n_allocations" = 0 ] || said="$n_allocations requests, budget 0 MISSED"
+  budget=0
+  [ "$name" != refuse_unary ] || budget=1
+  figure "$name.allocations" "$n_allocations" allocations "$budget"
+  said="$n_allocations requests, budget $budget"
+  if is_met "$n_allocations" allocations "$budget"; then said="$said met"; else said="$said MISSED"; fi
   printf '  %-52s %12s instructions %s\n' "$name" "$n_instructions" "$said" >> "$work/table"
 done < "$work/counted"

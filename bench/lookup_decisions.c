@@ -16,6 +16,7 @@
 #define N_FEW 10
 #define N_MANY 10000
 #define PATH_BYTES 48
+#define NOW_NS INT64_C(1000000000)
 
 /* malloc keeps the size of each piece beside it. */
 #define MALLOC_OWN_BYTES sizeof(size_t)
@@ -70,7 +71,21 @@ static void shuffle(uint32_t *order, size_t length) {
   }
 }
 
-static struct lookup *lookup_new(size_t n_breakers, size_t n_used) {
+/* An unknown path is one that nobody has named before it was called. */
+enum named { UNKNOWN = 0, KNOWN };
+
+static void lookup_add(struct lookup *lookup, size_t i, enum named named) {
+  struct weir__breaker_entry *entry = NULL;
+  int size = snprintf(lookup->paths[i], sizeof lookup->paths[i], "/bench.Service%03zu/Method%02zu",
+                      i / 100, i % 100);
+  lookup->path_sizes[i] = (size_t)size;
+  require(named == UNKNOWN || weir__breaker_registry_know(&lookup->registry, lookup->paths[i],
+                                                          (size_t)size, &entry) == WEIR_OK,
+          "no memory");
+  (void)weir__breaker_registry_enter(&lookup->registry, lookup->paths[i], (size_t)size, NOW_NS);
+}
+
+static struct lookup *lookup_new(size_t n_breakers, size_t n_used, enum named named) {
   struct lookup *lookup = require_memory(1, sizeof *lookup);
   lookup->paths = require_memory(n_breakers, sizeof *lookup->paths);
   lookup->path_sizes = require_memory(n_breakers, sizeof *lookup->path_sizes);
@@ -81,11 +96,7 @@ static struct lookup *lookup_new(size_t n_breakers, size_t n_used) {
   require(weir__breaker_registry_init(&lookup->registry, &options, &counted) == WEIR_OK,
           "no registry");
   for (size_t i = 0; i < n_breakers; i++) {
-    int size = snprintf(lookup->paths[i], sizeof lookup->paths[i],
-                        "/bench.Service%03zu/Method%02zu", i / 100, i % 100);
-    lookup->path_sizes[i] = (size_t)size;
-    (void)weir__breaker_registry_enter(&lookup->registry, lookup->paths[i], lookup->path_sizes[i],
-                                       0);
+    lookup_add(lookup, i, named);
   }
   require(weir__breaker_registry_n_breakers(&lookup->registry) == n_breakers,
           "not every path has a breaker of its own");
@@ -107,15 +118,23 @@ static void lookup_free(void *state) {
 }
 
 static void *setup_10(void) {
-  return lookup_new(N_FEW, N_FEW);
+  return lookup_new(N_FEW, N_FEW, UNKNOWN);
+}
+
+static void *setup_10_known(void) {
+  return lookup_new(N_FEW, N_FEW, KNOWN);
 }
 
 static void *setup_10000_use_10(void) {
-  return lookup_new(N_MANY, N_FEW);
+  return lookup_new(N_MANY, N_FEW, UNKNOWN);
+}
+
+static void *setup_10000_known_use_10(void) {
+  return lookup_new(N_MANY, N_FEW, KNOWN);
 }
 
 static void *setup_10000_use_all(void) {
-  return lookup_new(N_MANY, N_MANY);
+  return lookup_new(N_MANY, N_MANY, UNKNOWN);
 }
 
 static void run_lookup(void *state, uint32_t n_times) {
@@ -125,7 +144,7 @@ static void run_lookup(void *state, uint32_t n_times) {
     uint32_t which = lookup->order[lookup->next];
     lookup->next = lookup->next + 1 < lookup->n_used ? lookup->next + 1 : 0;
     n_found += weir__breaker_registry_enter(&lookup->registry, lookup->paths[which],
-                                            lookup->path_sizes[which], 0) != NULL;
+                                            lookup->path_sizes[which], NOW_NS) != NULL;
   }
   require(n_found == n_times, "a path without a breaker");
 }
@@ -146,6 +165,22 @@ const struct operation registry_lookup_10000_use_10 = {
     .teardown = lookup_free,
 };
 
+const struct operation registry_lookup_10_known = {
+    .name = "registry.lookup_10_known",
+    .series_length = SERIES,
+    .setup = setup_10_known,
+    .run = run_lookup,
+    .teardown = lookup_free,
+};
+
+const struct operation registry_lookup_10000_known_use_10 = {
+    .name = "registry.lookup_10000_known",
+    .series_length = SERIES,
+    .setup = setup_10000_known_use_10,
+    .run = run_lookup,
+    .teardown = lookup_free,
+};
+
 const struct operation registry_lookup_10000_use_all = {
     .name = "registry.lookup_10000_all",
     .series_length = SERIES,
@@ -154,11 +189,19 @@ const struct operation registry_lookup_10000_use_all = {
     .teardown = lookup_free,
 };
 
-size_t registry_bytes_10000(void) {
+static size_t bytes_10000(enum named named) {
   size_t before = n_bytes;
-  struct lookup *lookup = lookup_new(N_MANY, N_FEW);
+  struct lookup *lookup = lookup_new(N_MANY, N_FEW, named);
   size_t taken = n_bytes - before;
   lookup_free(lookup);
   require(n_bytes == before, "a registry keeps memory");
   return taken;
+}
+
+size_t registry_bytes_10000(void) {
+  return bytes_10000(UNKNOWN);
+}
+
+size_t registry_bytes_10000_known(void) {
+  return bytes_10000(KNOWN);
 }
