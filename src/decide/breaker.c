@@ -7,13 +7,10 @@
 #include "src/base/random.h"
 #include "src/decide/breaker_phase.h"
 #include "src/decide/breaker_probes.h"
+#include "src/decide/breaker_streak.h"
 #include "src/decide/breaker_time.h"
 #include "src/decide/breaker_window.h"
 #include "src/time/instant.h"
-
-/* A streak's word: the generation's lower bits above the count. */
-#define STREAK_BITS 32
-#define STREAK_MASK UINT64_C(0xffffffff)
 
 /* Relaxed: a statistic stands on its own, nothing is concluded from it. */
 static void statistic_increment(_Atomic uint64_t *counter) {
@@ -28,6 +25,14 @@ static void view_write(struct weir_breaker_view *view_out, uint64_t phase,
       .generation = weir__breaker_phase_generation(phase),
       .next_probe_in_ns = next_probe_in_ns,
   };
+}
+
+/* How it is now, whatever this call has done. */
+static void view_present(const weir_breaker *breaker, int64_t now_ns,
+                         struct weir_breaker_view *view_out) {
+  uint64_t phase = weir__breaker_phase_load(breaker);
+  view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE,
+             weir__breaker_wait_ns(breaker, phase, now_ns));
 }
 
 /* The view of whoever has changed `from` to `to`. */
@@ -90,8 +95,7 @@ static void breaker_open(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
       return;
     }
   } while (weir__breaker_phase_generation(phase) == generation);
-  view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE,
-             weir__breaker_wait_ns(breaker, phase, now_ns));
+  view_present(breaker, now_ns, view_out);
 }
 
 /* Closes what is HALF_OPEN in `phase`. */
@@ -103,8 +107,7 @@ static void breaker_close(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
       weir__breaker_phase_generation(phase) + 1, ramp ? weir__breaker_phase_reopenings(phase) : 0,
       ramp ? WEIR__BREAKER_STAGE_RAMP_BEGINS : WEIR__BREAKER_STAGE_CLOSED);
   if (!weir__breaker_phase_exchange(breaker, &phase, to)) {
-    view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE,
-               weir__breaker_wait_ns(breaker, phase, now_ns));
+    view_present(breaker, now_ns, view_out);
     return;
   }
   if (ramp) {
@@ -234,42 +237,6 @@ enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
   return admit_unless_closed(breaker, &to, phase, now_ns, random);
 }
 
-/* Whether a streak's word is of a generation after `generation`. */
-static bool streak_is_later(uint64_t streak, uint64_t generation) {
-  uint32_t later = (uint32_t)(streak >> STREAK_BITS) - (uint32_t)generation;
-  return later != 0 && later <= UINT32_MAX / 2;
-}
-
-/* One failure more in a row. Whoever makes it as long as the rule says, or longer, is told so; of a
- * later generation's streak nothing is said. Relaxed: the word is all there is. */
-static bool streak_grow(weir_breaker *breaker, uint64_t generation) {
-  uint64_t tag = generation << STREAK_BITS;
-  uint32_t limit = breaker->rules->options.consecutive_failures;
-  uint64_t old = atomic_load_explicit(&breaker->streak, memory_order_relaxed);
-  uint64_t new = 0;
-  if (limit == 0) {
-    return false;
-  }
-  do {
-    if (streak_is_later(old, generation)) {
-      return false;
-    }
-    uint64_t length = old >> STREAK_BITS == tag >> STREAK_BITS ? old & STREAK_MASK : 0;
-    new = tag | (length < STREAK_MASK ? length + 1 : length);
-  } while (!atomic_compare_exchange_weak_explicit(&breaker->streak, &old, new, memory_order_relaxed,
-                                                  memory_order_relaxed));
-  return (new &STREAK_MASK) >= limit;
-}
-
-/* A success ends it: a mere read, unless there is one. */
-static void streak_end(weir_breaker *breaker, uint64_t generation) {
-  uint64_t old = atomic_load_explicit(&breaker->streak, memory_order_relaxed);
-  while (old != 0 && !streak_is_later(old, generation) &&
-         !atomic_compare_exchange_weak_explicit(&breaker->streak, &old, 0, memory_order_relaxed,
-                                                memory_order_relaxed)) {
-  }
-}
-
 static bool window_trips(const weir_breaker *breaker, uint64_t generation, int64_t now_ns) {
   const struct weir_breaker_options *options = &breaker->rules->options;
   struct weir__breaker_sum sum = weir__breaker_window_sum(breaker, generation, now_ns);
@@ -283,7 +250,7 @@ static void record_success(weir_breaker *breaker, const struct weir_breaker_tick
                            uint64_t phase, int64_t now_ns, struct weir_breaker_view *view_out) {
   if (ticket->place == WEIR_BREAKER_NO_PLACE) {
     weir__breaker_count_success(breaker, ticket->generation, now_ns);
-    streak_end(breaker, ticket->generation);
+    weir__breaker_streak_end(breaker, ticket->generation);
     view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE, 0);
     return;
   }
@@ -292,8 +259,7 @@ static void record_success(weir_breaker *breaker, const struct weir_breaker_tick
     breaker_close(breaker, phase, now_ns, view_out);
     return;
   }
-  view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE,
-             weir__breaker_wait_ns(breaker, phase, now_ns));
+  view_present(breaker, now_ns, view_out);
 }
 
 static void record_failure(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
@@ -302,7 +268,7 @@ static void record_failure(weir_breaker *breaker, const struct weir_breaker_tick
   bool opens = false;
   if (ticket->place == WEIR_BREAKER_NO_PLACE) {
     weir__breaker_count_failure(breaker, ticket->generation, now_ns);
-    bool streak_trips = streak_grow(breaker, ticket->generation);
+    bool streak_trips = weir__breaker_streak_grow(breaker, ticket->generation);
     opens = streak_trips || window_trips(breaker, ticket->generation, now_ns);
   } else {
     /* The place is not given back first: another call would be let through between that and the
@@ -312,8 +278,7 @@ static void record_failure(weir_breaker *breaker, const struct weir_breaker_tick
   if (opens) {
     breaker_open(breaker, phase, now_ns, random, view_out);
   } else {
-    view_write(view_out, phase, WEIR_BREAKER_REFUSAL_NONE,
-               weir__breaker_wait_ns(breaker, phase, now_ns));
+    view_present(breaker, now_ns, view_out);
   }
 }
 
@@ -326,8 +291,7 @@ void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_ticket *ti
   if (pending && weir__breaker_phase_generation(phase) == ticket->generation) {
     record_success(breaker, ticket, phase, now_ns, view);
   } else {
-    view_write(view, phase, WEIR_BREAKER_REFUSAL_NONE,
-               weir__breaker_wait_ns(breaker, phase, now_ns));
+    view_present(breaker, now_ns, view);
   }
   if (pending) {
     ticket->stage = WEIR_BREAKER_TICKET_SUCCEEDED;
@@ -349,8 +313,7 @@ void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_ticket *tick
     record_failure(breaker, ticket, phase, now_ns, random, view);
   } else {
     weir_breaker_release(breaker, ticket);
-    view_write(view, phase, WEIR_BREAKER_REFUSAL_NONE,
-               weir__breaker_wait_ns(breaker, phase, now_ns));
+    view_present(breaker, now_ns, view);
   }
   ticket->stage = WEIR_BREAKER_TICKET_SPENT;
 }
@@ -409,24 +372,4 @@ void weir_breaker_set_override(weir_breaker *breaker, enum weir_breaker_override
     }
   }
   view_write(view, phase, WEIR_BREAKER_REFUSAL_NONE, wait_ns);
-}
-
-bool weir__breaker_recycle(weir_breaker *breaker, int64_t now_ns) {
-  uint64_t phase = weir__breaker_phase_load(breaker);
-  uint64_t generation = weir__breaker_phase_generation(phase);
-  uint64_t streak = atomic_load_explicit(&breaker->streak, memory_order_relaxed);
-  bool in_streak =
-      streak != 0 && (uint32_t)(streak >> STREAK_BITS) == (uint32_t)(generation & STREAK_MASK);
-  if (weir__breaker_phase_stage(phase) != WEIR__BREAKER_STAGE_CLOSED || in_streak ||
-      weir__breaker_window_sum(breaker, generation, now_ns).n_requests != 0 ||
-      !weir__breaker_phase_exchange(
-          breaker, &phase,
-          weir__breaker_phase_make(generation + 1, 0, WEIR__BREAKER_STAGE_CLOSED))) {
-    return false;
-  }
-  /* Relaxed: statistics. */
-  atomic_store_explicit(&breaker->n_trips, 0, memory_order_relaxed);
-  atomic_store_explicit(&breaker->n_probes, 0, memory_order_relaxed);
-  weir__breaker_refusals_clear(breaker);
-  return true;
 }
