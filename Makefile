@@ -11,12 +11,13 @@ ARGS ?=
 
 config = $(if $(CONFIG),--config=$(CONFIG))
 
-.PHONY: help demo check bench fuzz lint format clean
-.PHONY: setup-build setup-check setup-bench setup-fuzz setup-lint
+.PHONY: help demo check model bench fuzz lint format clean
+.PHONY: setup-build setup-check setup-model setup-bench setup-fuzz setup-lint
 
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
+	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
 	@echo 'make bench [ARGS="--json --quick PART"]     what decisions and calls cost (PART: decisions, calls)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint                                   format, headers, layers, static analysis'
@@ -29,6 +30,9 @@ demo: setup-build
 
 check: setup-check
 	@BAZEL='$(BAZEL)' bazel/test.sh $(config)
+
+model: setup-model
+	@test/model/check $(ARGS)
 
 bench: setup-bench
 	@$(BAZEL) build --config=opt //bench/... >&2
@@ -51,6 +55,9 @@ setup-build:
 
 setup-check:
 	@bazel/setup.sh build check
+
+setup-model:
+	@bazel/setup.sh model
 
 setup-bench:
 	@bazel/setup.sh build bench

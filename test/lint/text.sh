@@ -16,7 +16,7 @@ for file in $(test/lint/files.sh ':!test/lint/' ':!LICENSE'); do
   grep -HnIE '(^|[^A-Za-z0-9_.})])/(work|root|home|Users)/' "$file" | refuse "a path of somebody's machine" && status=1
 done
 
-for file in $(test/lint/files.sh '*.c' '*.h' '*.proto' '*.bzl' '*.sh' '*.awk'); do
+for file in $(test/lint/files.sh '*.c' '*.h' '*.proto' '*.bzl' '*.sh' '*.awk' '*.pml'); do
   grep -q 'SPDX-License-Identifier: Apache-2.0' "$file" || echo "$file:1: no SPDX-License-Identifier: Apache-2.0"
 done | grep . && status=1
 
