@@ -20,6 +20,12 @@ static weir_policy *policy_new(const struct schedule_policy *wanted) {
   breaker.min_requests = 2;
   breaker.open_for_ns = 5 * WEIR_MS_NS;
   breaker.probes = 1;
+  breaker.scope = wanted->throttle ? WEIR_BREAKER_SCOPE_METHOD : WEIR_BREAKER_SCOPE_CHANNEL;
+  breaker.max_breakers = 1;
+  breaker.ramp_for_ns = wanted->boundary ? 5 * WEIR_MS_NS : 0;
+  breaker.consecutive_failures = wanted->retry_after_headers ? 2 : 0;
+  breaker.mode = wanted->throttle && wanted->retry_after_headers ? WEIR_BREAKER_MODE_SHADOW
+                                                                 : WEIR_BREAKER_MODE_ENFORCE;
   struct weir_retry_options retry = WEIR_RETRY_OPTIONS_INIT;
   retry.retry_after_headers = wanted->retry_after_headers;
   retry.replay_bytes = wanted->replay_bytes;
