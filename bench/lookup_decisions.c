@@ -95,6 +95,8 @@ static struct lookup *lookup_new(size_t n_breakers, size_t n_used, enum named na
   options.max_breakers = N_MANY;
   require(weir__breaker_registry_init(&lookup->registry, &options, &counted) == WEIR_OK,
           "no registry");
+  require(named == UNKNOWN || weir__breaker_registry_expect(&lookup->registry, n_breakers),
+          "no memory");
   for (size_t i = 0; i < n_breakers; i++) {
     lookup_add(lookup, i, named);
   }
