@@ -265,6 +265,7 @@ struct overriding {
 
 static void tell_overridden(void *context, enum weir__breaker_kind kind,
                             const struct weir__breaker_name *name,
+                            enum weir_breaker_override override,
                             const struct weir_breaker_view *view) {
   const struct overriding *overriding = context;
   struct weir__breaker_name own;
@@ -272,7 +273,7 @@ static void tell_overridden(void *context, enum weir__breaker_kind kind,
     name_set_shared(overriding->layer, &own);
     name = &own;
   }
-  overriding->overridden(overriding->context, name, view);
+  overriding->overridden(overriding->context, name, override, view);
 }
 
 enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char *path,
@@ -293,7 +294,7 @@ enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char 
     const struct weir_plan plan = {.path = path, .path_size = path_size, .breaker_entry = entry};
     struct weir__breaker_name name;
     weir__breaker_layer_name(self, &plan, &name);
-    overridden(context, &name, &view);
+    overridden(context, &name, override, &view);
   }
   return error;
 }

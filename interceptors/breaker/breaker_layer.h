@@ -40,8 +40,10 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know_named(weir_interceptor 
 void weir__breaker_layer_name(weir_interceptor *layer, const struct weir_plan *plan,
                               struct weir__breaker_name *name_out);
 
-/* Told of each breaker that an override has found otherwise; without a lock. */
+/* Told of each breaker that an override has found otherwise, and which one that was: another thread
+ * may have said a later word. Without a lock. */
 typedef void weir__breaker_layer_overridden_fn(void *context, const struct weir__breaker_name *name,
+                                               enum weir_breaker_override override,
                                                const struct weir_breaker_view *view);
 
 /* Overrides the breaker of a method, or, with `path` NULL, all that there are and will be.

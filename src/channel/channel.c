@@ -436,11 +436,11 @@ static bool override_is_known(enum weir_breaker_override override) {
 /* An override on its way to those who are told. */
 struct overriding {
   const struct weir__environment *environment;
-  enum weir_breaker_override override;
   int64_t at_ns;
 };
 
 static void tell_overridden(void *context, const struct weir__breaker_name *name,
+                            enum weir_breaker_override override,
                             const struct weir_breaker_view *view) {
   const struct overriding *overriding = context;
   struct weir__breaker_news news = {
@@ -452,7 +452,7 @@ static void tell_overridden(void *context, const struct weir__breaker_name *name
               .generation = view->generation,
               .next_probe_in_ns = view->next_probe_in_ns,
               .at_ns = overriding->at_ns,
-              .override = overriding->override,
+              .override = override,
           },
       .name = *name,
   };
@@ -469,7 +469,6 @@ enum weir_error weir_channel_set_breaker_override(weir_channel *channel, const c
     return WEIR_ERROR_UNAVAILABLE;
   }
   struct overriding overriding = {.environment = environment,
-                                  .override = override,
                                   .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL))};
   weir__environment_ref(environment); /* who is told may destroy the channel */
   enum weir_error error = weir__breaker_layer_override(environment->stack.breaker, method,

@@ -619,11 +619,12 @@ static void override_each(struct weir__breaker_registry *registry,
     struct weir_breaker_view view;
     (void)pthread_mutex_lock(&registry->guarded.mutex);
     weir_breaker *breaker = entry->retired ? NULL : weir__breaker_entry_breaker(entry);
-    bool changed = breaker != NULL && override_set(breaker, registry->guarded.override, &view);
+    enum weir_breaker_override override = registry->guarded.override;
+    bool changed = breaker != NULL && override_set(breaker, override, &view);
     name_copy_locked(entry, &name);
     (void)pthread_mutex_unlock(&registry->guarded.mutex);
     if (changed) {
-      overridden(context, (enum weir__breaker_kind)entry->kind, &name, &view);
+      overridden(context, (enum weir__breaker_kind)entry->kind, &name, override, &view);
     }
   }
 }

@@ -156,10 +156,12 @@ weir__breaker_registry_override_one(struct weir__breaker_registry *registry, con
                                     struct weir__breaker_entry **entry_out,
                                     struct weir_breaker_view *view_out);
 
-/* Told of each breaker that an override has found otherwise; without a lock. `name` is empty for
- * the channel's only breaker, and for the shared one. */
+/* Told of each breaker that an override has found otherwise, and which one that was: another thread
+ * may have said a later word. Without a lock. `name` is empty for the channel's only breaker, and
+ * for the shared one. */
 typedef void weir__breaker_overridden_fn(void *context, enum weir__breaker_kind kind,
                                          const struct weir__breaker_name *name,
+                                         enum weir_breaker_override override,
                                          const struct weir_breaker_view *view);
 
 /* Overrides all breakers that there are and will be. Any thread; of two at a time, the later one

@@ -130,13 +130,15 @@ static void check_refusal(struct worker *worker, uint32_t which,
   }
 }
 
-static void ignore_overridden(void *context, enum weir__breaker_kind kind,
-                              const struct weir__breaker_name *name,
-                              const struct weir_breaker_view *view) {
+/* Of two overrides at once, each change is told as the one that has made it. */
+static void check_overridden(void *context, enum weir__breaker_kind kind,
+                             const struct weir__breaker_name *name,
+                             enum weir_breaker_override override,
+                             const struct weir_breaker_view *view) {
   (void)kind;
-  (void)view;
   struct worker *worker = context;
-  worker->n_wrong += strlen(name->text) != name->size ? 1 : 0;
+  worker->n_wrong += strlen(name->text) != name->size;
+  worker->n_wrong += (override == WEIR_BREAKER_OVERRIDE_OPEN) != (view->state == WEIR_BREAKER_OPEN);
 }
 
 /* Two threads do more than call. */
@@ -147,10 +149,10 @@ static void disturb(struct worker *worker, uint32_t i, const char *path, size_t 
   if (worker->index == 0 && i % 5000 == 2500) {
     worker->n_wrong += weir__breaker_registry_know(registry, path, size, &entry) != WEIR_OK;
   }
-  if (worker->index == 1 && i % 1000 == 500) {
-    weir__breaker_registry_override_all(registry, WEIR_BREAKER_OVERRIDE_OPEN, ignore_overridden,
+  if (worker->index % 2 == 1 && i % 1000 == 500) {
+    weir__breaker_registry_override_all(registry, WEIR_BREAKER_OVERRIDE_OPEN, check_overridden,
                                         worker);
-    weir__breaker_registry_override_all(registry, WEIR_BREAKER_OVERRIDE_NONE, ignore_overridden,
+    weir__breaker_registry_override_all(registry, WEIR_BREAKER_OVERRIDE_NONE, check_overridden,
                                         worker);
   }
   if (worker->index == 2 && i % 100 == 0) {
@@ -219,9 +221,11 @@ static void no_path_hears_of_another_whose_breaker_it_has_taken_over(void **stat
 
 static void count_overridden(void *context, enum weir__breaker_kind kind,
                              const struct weir__breaker_name *name,
+                             enum weir_breaker_override override,
                              const struct weir_breaker_view *view) {
   (void)kind;
   (void)name;
+  (void) override;
   (void)view;
   struct worker *worker = context;
   worker->n_forced++;
