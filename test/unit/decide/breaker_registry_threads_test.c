@@ -117,15 +117,14 @@ static enum weir_breaker_verdict verdict_of(uint32_t which, int64_t now_ns) {
                                                     : WEIR_BREAKER_VERDICT_SUCCESS;
 }
 
-/* A refused call of a path that always serves has met what another path has left, unless they share
- * the breaker. One that has itself ended another's open time may have lost the place it made. */
-static void check_refusal(struct worker *worker, uint32_t which,
-                          const struct weir__breaker_entry *entry,
-                          const struct weir_breaker_view *view) {
+/* A path that always serves and meets a breaker that is not CLOSED has met what another path has
+ * left, unless they share it. One that has itself ended another's open time stays with that. */
+static void check_admission(struct worker *worker, uint32_t which,
+                            const struct weir__breaker_entry *entry,
+                            const struct weir_breaker_view *view) {
   bool own = entry != &worker->crew->registry.shared;
-  if (view->refusal == WEIR_BREAKER_REFUSAL_FORCED_OPEN) {
-    worker->n_forced++;
-  } else if (own && which % 2 == 0 && !view->changed) {
+  bool forced = view->refusal == WEIR_BREAKER_REFUSAL_FORCED_OPEN;
+  if (own && !forced && which % 2 == 0 && !view->changed && view->state != WEIR_BREAKER_CLOSED) {
     worker->n_wrong++;
   }
 }
@@ -169,13 +168,14 @@ static void call_paths(struct worker *worker) {
     struct weir_breaker_ticket ticket;
     struct weir_breaker_view view;
     int64_t now_ns = atomic_fetch_add(&crew->now_ns, STEP / N_THREADS);
-    /* a few at a time, so that others have no calls for a window */
-    uint32_t which = (uint32_t)(now_ns / (4 * PERIOD)) * 3 % 64 + (i + worker->index) % 6;
+    /* a few at a time: the others have no calls for a window, and every other time some are open */
+    uint32_t which = (uint32_t)(now_ns / (3 * PERIOD)) * 3 % 64 + (i + worker->index) % 6;
     int size = snprintf(path, sizeof path, "/a.A/%u", (unsigned)which);
     disturb(worker, i, path, (size_t)size);
-    if (weir__breaker_registry_admit(&crew->registry, path, (size_t)size, now_ns, &crew->f->random,
-                                     &entry, &ticket, &view) == WEIR_ADMISSION_REFUSE) {
-      check_refusal(worker, which, entry, &view);
+    enum weir_admission admission = weir__breaker_registry_admit(
+        &crew->registry, path, (size_t)size, now_ns, &crew->f->random, &entry, &ticket, &view);
+    check_admission(worker, which, entry, &view);
+    if (admission == WEIR_ADMISSION_REFUSE) {
       continue;
     }
     worker->n_overflowed += entry == &crew->registry.shared;
@@ -203,16 +203,15 @@ static void no_path_hears_of_another_whose_breaker_it_has_taken_over(void **stat
   crew_run(&crew, call_paths);
   uint64_t n_trips = 0;
   uint64_t n_overflowed = 0;
-  uint64_t n_forced = 0;
   for (uint32_t i = 0; i < N_THREADS; i++) {
     assert_int_equal(crew.workers[i].n_wrong, 0);
     n_trips += crew.workers[i].n_trips;
     n_overflowed += crew.workers[i].n_overflowed;
-    n_forced += crew.workers[i].n_forced;
   }
   assert_true(n_trips > 0);
   assert_true(n_overflowed > 0);
-  assert_true(n_overflowed < N_THREADS * (uint64_t)N_CALLS / 2); /* else nothing is taken over */
+  assert_true(n_overflowed <
+              N_THREADS * (uint64_t)N_CALLS / 4 * 3); /* else nothing is taken over */
   assert_in_range(weir__breaker_registry_n_breakers(&crew.registry), 10, 10 + 4);
   weir__breaker_registry_fini(&crew.registry);
 }
