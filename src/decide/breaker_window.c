@@ -104,7 +104,7 @@ bool weir__breaker_spread(weir_breaker *breaker) {
 
 /* Another thread was at the same word. If there are more stripes, this one moves on to the next.
  * Relaxed: the counts stand on their own, and one that is lost is made up for by the next. */
-static void contention_note(weir_breaker *breaker, int64_t now_ns) {
+void weir__breaker_contention_note(weir_breaker *breaker, int64_t now_ns) {
   if (breaker->rules->stripe_mask == 0) {
     return;
   }
@@ -151,7 +151,7 @@ void weir__breaker_count(weir_breaker *breaker, _Atomic uint64_t *word, uint64_t
                                                 memory_order_relaxed)) {
       return;
     }
-    contention_note(breaker, now_ns);
+    weir__breaker_contention_note(breaker, now_ns);
   }
 }
 
@@ -196,7 +196,7 @@ struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker, u
 
 /* Relaxed, here and below: a statistic stands on its own. */
 void weir__breaker_count_again(weir_breaker *breaker, _Atomic uint64_t *counter, int64_t now_ns) {
-  contention_note(breaker, now_ns);
+  weir__breaker_contention_note(breaker, now_ns);
   atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
 }
 

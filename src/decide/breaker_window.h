@@ -62,6 +62,9 @@ void weir__breaker_refusals_read(const weir_breaker *breaker, uint64_t *n_refuse
                                  uint64_t *n_shadowed_out);
 void weir__breaker_refusals_clear(weir_breaker *breaker);
 
+/* Another thread was at the same word. */
+void weir__breaker_contention_note(weir_breaker *breaker, int64_t now_ns);
+
 /* Threads take stripes in turn, in the order in which they first need one, and move on from one
  * where they meet another thread; 0 = not yet. Initial-exec: four bytes may be had without a call
  * even in a shared library. */
@@ -146,11 +149,16 @@ static inline void weir__breaker_count_success(weir_breaker *breaker, uint64_t g
   struct weir__breaker_moment moment = weir__breaker_moment_at(rules, generation, now_ns);
   _Atomic uint64_t *word = &weir__breaker_own_stripe(breaker)->buckets[moment.slot].successes;
   uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
-  if (old >> rules->count_bits != moment.epoch || (old + 1) >> rules->count_bits != moment.epoch ||
-      !atomic_compare_exchange_strong_explicit(word, &old, old + 1, memory_order_relaxed,
-                                               memory_order_relaxed)) {
-    weir__breaker_count(breaker, word, moment.epoch, generation, now_ns);
+  bool plain =
+      old >> rules->count_bits == moment.epoch && (old + 1) >> rules->count_bits == moment.epoch;
+  if (plain && atomic_compare_exchange_strong_explicit(word, &old, old + 1, memory_order_relaxed,
+                                                       memory_order_relaxed)) {
+    return;
   }
+  if (plain) {
+    weir__breaker_contention_note(breaker, now_ns);
+  }
+  weir__breaker_count(breaker, word, moment.epoch, generation, now_ns);
 }
 
 /* Relaxed: a statistic stands on its own. By exchange, since that tells of contention. */
