@@ -393,8 +393,12 @@ static void keep_text(char *out, const char *data, size_t size) {
   out[kept] = '\0';
 }
 
+/* Of calls: what a breaker's change is told with has tests of its own. */
 static void kept_log_write(void *context, const struct weir_log_record *record) {
   struct kept_log *log = context;
+  if (record->event != WEIR_LOG_CALL_FAILED) {
+    return;
+  }
   (void)pthread_mutex_lock(&log->mutex);
   if (log->n_records < KEPT_RECORDS) {
     struct kept_record *kept = &log->records[log->n_records];

@@ -758,15 +758,18 @@ static void named_service_is_no_method(void **state) {
 struct overridden {
   size_t n;
   char last[WEIR__BREAKER_NAME_BYTES + 1];
+  enum weir_breaker_override override;
   struct weir_breaker_view view;
 };
 
 static void note_overridden(void *context, const struct weir__breaker_name *name,
+                            enum weir_breaker_override override,
                             const struct weir_breaker_view *view) {
   struct overridden *overridden = context;
   overridden->n++;
   memcpy(overridden->last, name->text, sizeof overridden->last);
   overridden->view = *view;
+  overridden->override = override;
 }
 
 static void an_override_is_told_by_name(void **state) {
@@ -784,6 +787,7 @@ static void an_override_is_told_by_name(void **state) {
                      WEIR_OK);
     assert_int_equal(overridden.n, 1);
     assert_string_equal(overridden.last, names[i]);
+    assert_int_equal(overridden.override, WEIR_BREAKER_OVERRIDE_OPEN);
     assert_true(overridden.view.next_probe_in_ns == WEIR_NO_LIMIT_NS);
     struct call call = call_begin(f, layer, PATH, T0);
     assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_REFUSE);
@@ -793,6 +797,7 @@ static void an_override_is_told_by_name(void **state) {
                                                   note_overridden, &overridden),
                      WEIR_OK);
     assert_int_equal(overridden.n, 2);
+    assert_int_equal(overridden.override, WEIR_BREAKER_OVERRIDE_NONE);
     calls(f, layer, PATH, 1, &ok, T0);
     layer_end(layer);
   }

@@ -516,12 +516,13 @@ struct told {
 
 /* Calls the registry again, as who is told may. */
 static void note(void *context, enum weir__breaker_kind kind, const struct weir__breaker_name *name,
-                 const struct weir_breaker_view *view) {
+                 enum weir_breaker_override override, const struct weir_breaker_view *view) {
   struct told *told = context;
   struct weir__breaker_entry *entry = NULL;
   assert_in_range(told->n, 0, 7);
   assert_int_equal(strlen(name->text), name->size);
   assert_true((kind == WEIR__BREAKER_SHARED) == (name->size == 0));
+  assert_true((override == WEIR_BREAKER_OVERRIDE_OPEN) == (view->state == WEIR_BREAKER_OPEN));
   memcpy(told->names[told->n], name->text, sizeof name->text);
   told->views[told->n++] = *view;
   (void)enter(told->registry, "/told.S/M");
