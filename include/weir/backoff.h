@@ -30,11 +30,12 @@ struct weir_retry_policy {
     .backoff_multiplier = 1.0                                                              \
   }
 
-/* How long to wait before a retry (A6, text of August 2024): initial_backoff_ns before the first,
- * even where that is above max_backoff_ns; before the nth, times backoff_multiplier to the power of
- * n - 1, at most max_backoff_ns; and all times 0.8 to 1.2.
+/* Computes how long to wait before a retry (A6, text of August 2024): initial_backoff_ns before the
+ * first, even where that is above max_backoff_ns; before the nth, times backoff_multiplier to the
+ * power of n - 1, at most max_backoff_ns; and all times 0.8 to 1.2.
  *
- * Ownership: nothing changes hands. `nth` counts from 1; `unit` is in [0, 1), for the jitter.
+ * Ownership: `policy` is borrowed for the call. `nth` counts from 1; `unit` is in [0, 1), for the
+ *            jitter.
  * Threads:   any thread.
  * Errors:    none; nanoseconds, at least 1, at most WEIR_NO_LIMIT_NS. */
 WEIR_API int64_t weir_backoff_delay_ns(const struct weir_retry_policy *policy, uint32_t nth,

@@ -55,7 +55,7 @@ struct weir_breaker_options {
   double failure_ratio;  /* (0, 1]; reached = trips */
   int64_t open_for_ns;   /* before jitter */
   double open_jitter;    /* [0, 1): open_for_ns times 1 +- this */
-  double open_backoff;   /* >= 1: each reopening from HALF_OPEN multiplies the open time by this */
+  double open_backoff;   /* >= 1: each reopening (in a ramp too) multiplies the open time by this */
   int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
   uint32_t probes;         /* calls let through while HALF_OPEN */
   int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
@@ -192,7 +192,8 @@ WEIR_API void weir_breaker_free(weir_breaker *breaker);
  * a spent ticket (WEIR_BREAKER_MODE_SHADOW, WEIR_BREAKER_OVERRIDE_DISABLED) counts nowhere.
  *
  * Ownership: both outputs are the caller's, and always written; a refusal's ticket is spent.
- *            `random` is asked in a ramp only; NULL = a generator a thread, seeded by the system.
+ *            `random` is borrowed for the call, and asked in a ramp only; NULL =
+ *            weir_random_thread.
  * Threads:   any thread.
  * Errors:    none. */
 WEIR_API enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
@@ -212,8 +213,9 @@ WEIR_API void weir_breaker_progress(weir_breaker *breaker, struct weir_breaker_t
 /* Says how the call ended, and spends its ticket. A result of an earlier generation changes
  * nothing.
  *
- * Ownership: `view_out` is the caller's, and written; NULL is allowed. `random` is asked for the
- *            jitter when this opens the breaker; NULL as in weir_breaker_admit.
+ * Ownership: `view_out` is the caller's, and written; NULL is allowed. `random` is borrowed for the
+ *            call, and asked for the jitter when this opens the breaker; NULL as in
+ *            weir_breaker_admit.
  * Threads:   any thread; one ticket on one at a time.
  * Errors:    none; a spent ticket is left alone. */
 WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_ticket *ticket,
@@ -228,8 +230,8 @@ WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_tic
  * Errors:    none; a spent ticket is left alone. */
 WEIR_API void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *ticket);
 
-/* Whether a call that was let through may make a further attempt: the breaker is CLOSED and, if the
- * ticket is not spent, has been since; or it only watches (WEIR_BREAKER_MODE_SHADOW,
+/* Says whether a call that was let through may make a further attempt: the breaker is CLOSED and,
+ * if the ticket is not spent, has been since; or it only watches (WEIR_BREAKER_MODE_SHADOW,
  * WEIR_BREAKER_OVERRIDE_DISABLED).
  *
  * Ownership: nothing changes hands.

@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-/* Whether an attempt that starts at `start_at_ns` and needs at least `min_attempt_ns` ends before
- * the call's deadline does. One that would end exactly with it does not fit.
+/* Says whether an attempt that starts at `start_at_ns` and needs at least `min_attempt_ns` ends
+ * before the call's deadline. One that would end exactly with it does not fit.
  *
  * Ownership: nothing changes hands. Instants are of one monotonic clock; WEIR_NO_DEADLINE = none.
  * Threads:   any thread.

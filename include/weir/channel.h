@@ -65,9 +65,10 @@ struct weir_channel_options {
  *            what it points to as its type says. The result is the caller's until
  *            weir_channel_destroy.
  * Threads:   any thread.
- * Errors:    NULL when there is no memory, `options` is from a newer header and asks for what this
- *            library lacks, or its log sink or its listener has no size or no function. What the
- *            core refuses makes a channel whose calls fail, as the core's does. */
+ * Errors:    NULL when there is no memory, `target` is NULL, `options` or its fallback is from a
+ *            newer header and asks for what this library lacks, or its log sink, listener or
+ *            fallback has no size or no function. What the core refuses makes a channel whose calls
+ *            fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);
@@ -250,12 +251,14 @@ WEIR_API void weir_channel_get_info(weir_channel *channel, const grpc_channel_in
  * Errors:    none. */
 WEIR_API grpc_channel *weir_channel_core(weir_channel *channel);
 
-/* Reads the breaker that calls of a method go through.
+/* Reads the breaker that calls of a method go through; the one that calls share beyond maxBreakers,
+ * where there is no place for one of its own.
  *
  * Ownership: `method` ("/pkg.Service/Method") is borrowed for the call; `snapshot_out` is the
- *            caller's.
+ *            caller's; its `size` is set before.
  * Threads:   any thread.
- * Errors:    WEIR_ERROR_UNAVAILABLE the channel has no breaker, or none for that method yet. */
+ * Errors:    WEIR_ERROR_UNAVAILABLE the policy has switched the channel's breakers off, or there is
+ *            none for that method yet; WEIR_ERROR_INVALID_ARGUMENT `size` is too small. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
                               struct weir_breaker_snapshot *snapshot_out);

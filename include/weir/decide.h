@@ -1,7 +1,7 @@
 /* weir/decide.h – what weir decides by, without gRPC: breaker, throttle, backoff, budget.
  *
- * For programs that guard or retry something that is no gRPC call; link //:weir_decide. Nothing in
- * it reads a clock, blocks or calls back: the time is a parameter, and chance is an object.
+ * For programs that guard or retry something that is no gRPC call; link //:weir_decide. No decision
+ * reads a clock, takes a lock or calls back: the time is a parameter, and chance is an object.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_DECIDE_H
