@@ -153,7 +153,7 @@ struct weir_breaker_view {
   enum weir_breaker_state changed_from;
 };
 
-/* What a circuit breaker looks like from outside. Set `size` first. */
+/* What a circuit breaker looks like from outside. Start from WEIR_BREAKER_SNAPSHOT_INIT. */
 struct weir_breaker_snapshot {
   size_t size;
   enum weir_breaker_state state;
@@ -168,6 +168,9 @@ struct weir_breaker_snapshot {
   enum weir_breaker_override override;
   uint32_t admitted_share_milli; /* of 1000 calls: less in a ramp, 0 while OPEN or HALF_OPEN */
 };
+
+#define WEIR_BREAKER_SNAPSHOT_INIT \
+  { .size = sizeof(struct weir_breaker_snapshot), .state = WEIR_BREAKER_CLOSED }
 
 /* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
  *

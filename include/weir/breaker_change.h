@@ -45,10 +45,13 @@ struct weir_breaker_change {
  * held: it may call anything of weir, make calls on the same channel, set overrides, destroy the
  * channel. The call that made the change waits for it meanwhile. */
 struct weir_breaker_listener {
-  size_t size; /* sizeof(struct weir_breaker_listener) */
+  size_t size; /* start from WEIR_BREAKER_LISTENER_INIT */
   void (*changed)(void *context, const struct weir_breaker_change *change);
   void *context;
 };
+
+#define WEIR_BREAKER_LISTENER_INIT \
+  { .size = sizeof(struct weir_breaker_listener), .changed = NULL, .context = NULL }
 
 #ifdef __cplusplus
 }

@@ -32,11 +32,14 @@ bool weir__breaker_news_take(weir_call *call, const struct weir_outcome *outcome
   return true;
 }
 
-static const char *text_of_state(enum weir_breaker_state state) {
-  switch (state) {
+static const char *text_of_states(enum weir_breaker_state from, enum weir_breaker_state to) {
+  switch (to) {
   case WEIR_BREAKER_CLOSED:
     return "there is service again: calls are let through";
   case WEIR_BREAKER_OPEN:
+    if (from == WEIR_BREAKER_HALF_OPEN) {
+      return "a probe has failed: calls are refused until others are let through";
+    }
     return "too many calls have failed: further ones are refused until probes are let through";
   case WEIR_BREAKER_HALF_OPEN:
     return "a few calls are let through, to see whether there is service again";
@@ -56,7 +59,7 @@ static const char *text_of(const struct weir_breaker_change *change) {
   if (!change->by_outcome && change->to == WEIR_BREAKER_CLOSED) {
     return "what was set by hand is taken back: it begins anew";
   }
-  return text_of_state(change->to);
+  return text_of_states(change->from, change->to);
 }
 
 static void log_change(const struct weir__environment *environment,

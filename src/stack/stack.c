@@ -205,7 +205,13 @@ void weir__stack_release(const struct weir__stack *stack, void *states,
 enum weir_error weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path,
                                              size_t path_size, int64_t now_ns,
                                              struct weir_breaker_snapshot *snapshot_out) {
+  size_t size = snapshot_out->size;
+  if (size < sizeof size) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
   if (stack->breaker == NULL) {
+    memset(snapshot_out, 0, size);
+    snapshot_out->size = size;
     return WEIR_ERROR_UNAVAILABLE;
   }
   return weir__breaker_layer_snapshot(stack->breaker, path, path_size, now_ns, snapshot_out);

@@ -479,6 +479,22 @@ static void no_memory_to_know_a_method_registers_none(void **state) {
   assert_non_null(weir_channel_register_call(f->channel, METHOD, NULL, NULL));
 }
 
+/* Nothing of what the application had there is left to be taken for an answer. */
+static void a_channel_without_breaker_has_an_empty_snapshot(void **state) {
+  struct fixture *f = *state;
+  struct weir_breaker_snapshot snapshot = WEIR_BREAKER_SNAPSHOT_INIT;
+  f->breaker.enabled = false;
+  fixture_open(f);
+  snapshot.n_trips = 77;
+  assert_int_equal(weir_channel_breaker_snapshot(f->channel, METHOD, &snapshot),
+                   WEIR_ERROR_UNAVAILABLE);
+  assert_int_equal(snapshot.n_trips, 0);
+  assert_int_equal(snapshot.size, sizeof snapshot);
+  snapshot.size = sizeof snapshot.size - 1;
+  assert_int_equal(weir_channel_breaker_snapshot(f->channel, METHOD, &snapshot),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(each_change_is_told_once_with_what_made_it),
@@ -489,6 +505,7 @@ int main(void) {
       TEST(a_listener_may_destroy_the_channel),
       TEST(a_report_names_the_breaker_its_generation_and_the_refusal),
       TEST(a_report_of_a_channel_without_breaker_names_none),
+      TEST(a_channel_without_breaker_has_an_empty_snapshot),
       TEST(an_override_holds_until_it_is_taken_back),
       TEST(an_override_of_all_reaches_methods_that_were_never_called),
       TEST(shadow_mode_lets_every_call_and_retry_through),
