@@ -467,6 +467,7 @@ static void promote_locked(struct weir__breaker_registry *registry,
                            struct weir__breaker_entry *unknown, struct weir__breaker_entry *known) {
   atomic_store_explicit(&known->breaker, weir__breaker_entry_breaker(unknown),
                         memory_order_release);
+  known->set_apart = unknown->set_apart;
   unknown->retired = true;
   known->borrows = true;
   chain_remove_locked(&registry->unknown, entry_hash(unknown), unknown);
@@ -583,8 +584,9 @@ enum weir_error weir__breaker_registry_override_one(struct weir__breaker_registr
     struct key key = key_of(registry, path, path_size);
     entry = overridden_locked(registry, &key, override, &error);
   }
-  if (entry != NULL && !override_set(weir__breaker_entry_breaker(entry), override, view_out)) {
-    entry = NULL;
+  if (entry != NULL) {
+    entry->set_apart = true;
+    entry = override_set(weir__breaker_entry_breaker(entry), override, view_out) ? entry : NULL;
   }
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
   *entry_out = entry;
@@ -609,6 +611,13 @@ static void name_copy_locked(struct weir__breaker_entry *entry,
   name_out->text[name_out->size] = '\0';
 }
 
+/* Nobody has said anything of `entry`, and those before it, since. */
+static void set_apart_none_locked(struct weir__breaker_entry *entry) {
+  for (; entry != NULL; entry = entry->older) {
+    entry->set_apart = false;
+  }
+}
+
 /* `entry` and those before it, one after the other: who is told may call anything. A breaker that
  * is made meanwhile is made so. */
 static void override_each(struct weir__breaker_registry *registry,
@@ -618,7 +627,8 @@ static void override_each(struct weir__breaker_registry *registry,
     struct weir__breaker_name name;
     struct weir_breaker_view view;
     (void)pthread_mutex_lock(&registry->guarded.mutex);
-    weir_breaker *breaker = entry->retired ? NULL : weir__breaker_entry_breaker(entry);
+    bool is_meant = !entry->retired && !entry->set_apart;
+    weir_breaker *breaker = is_meant ? weir__breaker_entry_breaker(entry) : NULL;
     enum weir_breaker_override override = registry->guarded.override;
     bool changed = breaker != NULL && override_set(breaker, override, &view);
     name_copy_locked(entry, &name);
@@ -634,6 +644,9 @@ void weir__breaker_registry_override_all(struct weir__breaker_registry *registry
                                          weir__breaker_overridden_fn *overridden, void *context) {
   (void)pthread_mutex_lock(&registry->guarded.mutex);
   registry->guarded.override = override;
+  set_apart_none_locked(&registry->shared);
+  set_apart_none_locked(registry->guarded.newest_known);
+  set_apart_none_locked(registry->guarded.newest_unknown);
   struct weir__breaker_entry *unknown = registry->guarded.newest_unknown;
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
   override_each(registry, &registry->shared, overridden, context);

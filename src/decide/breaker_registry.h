@@ -45,9 +45,10 @@ struct weir__breaker_entry {
   uint32_t name_size;                       /* of an unknown one: changes, under the mutex */
   uint8_t name_capacity;                    /* likewise */
   uint8_t kind;                             /* an enum weir__breaker_kind; never changes */
-  /* Of an unknown one that has become known, under the mutex: */
-  bool retired; /* its breaker is the known key's now */
-  bool borrows; /* its breaker is in the unknown one's block */
+  /* One byte, under the mutex: */
+  bool set_apart : 1; /* by an override of its own, later than the last one of all */
+  bool retired : 1;   /* an unknown one that has become known: its breaker is that one's now */
+  bool borrows : 1;   /* a known one: its breaker is in the block of the unknown one it was */
 };
 
 struct weir__breaker_chains {
@@ -165,7 +166,7 @@ typedef void weir__breaker_overridden_fn(void *context, enum weir__breaker_kind 
                                          const struct weir_breaker_view *view);
 
 /* Overrides all breakers that there are and will be. Any thread; of two at a time, the later one
- * holds for all. */
+ * holds for all, and what is said of one breaker meanwhile is later. */
 void weir__breaker_registry_override_all(struct weir__breaker_registry *registry,
                                          enum weir_breaker_override override,
                                          weir__breaker_overridden_fn *overridden, void *context);

@@ -634,6 +634,57 @@ static void one_may_be_taken_out_of_an_override_of_all(void **state) {
   weir__breaker_registry_fini(&registry);
 }
 
+/* While all are being overridden, somebody who is told of the first says otherwise of one. */
+struct objection {
+  struct weir__breaker_registry *registry;
+  const char *path;
+  size_t n;
+};
+
+static void object_once(void *context, enum weir__breaker_kind kind,
+                        const struct weir__breaker_name *name, enum weir_breaker_override override,
+                        const struct weir_breaker_view *view) {
+  struct objection *objection = context;
+  struct weir__breaker_entry *entry = NULL;
+  struct weir_breaker_view own;
+  (void)kind;
+  (void)name;
+  (void) override;
+  (void)view;
+  if (objection->n++ == 0) {
+    assert_int_equal(weir__breaker_registry_override_one(
+                         objection->registry, objection->path, strlen(objection->path),
+                         WEIR_BREAKER_OVERRIDE_DISABLED, &entry, &own),
+                     WEIR_OK);
+    assert_non_null(entry);
+  }
+}
+
+static void a_later_word_on_one_holds_though_all_are_being_overridden(void **state) {
+  struct fixture *f = *state;
+  static const char *const paths[] = {"/a.A/Known", "/x.S/Unknown", "/x.S/Promoted", "/x.S/New"};
+  for (size_t i = 0; i < sizeof paths / sizeof paths[0]; i++) {
+    struct weir__breaker_registry registry;
+    struct registry_call call;
+    struct objection objection = {.registry = &registry, .path = paths[i]};
+    registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 8);
+    (void)know(&registry, "/a.A/Known");
+    (void)enter(&registry, "/a.A/Known");
+    (void)enter(&registry, "/x.S/Unknown");
+    (void)enter(&registry, "/x.S/Promoted");
+    (void)know(&registry, "/x.S/Promoted");
+    weir__breaker_registry_override_all(&registry, WEIR_BREAKER_OVERRIDE_OPEN, object_once,
+                                        &objection);
+    assert_int_equal(call_begin(f, &registry, &call, paths[i], T0), WEIR_ADMISSION_PROCEED);
+    assert_int_equal(call_begin(f, &registry, &call, "/y.S/Other", T0), WEIR_ADMISSION_REFUSE);
+    /* and a still later one on all holds for it too */
+    weir__breaker_registry_override_all(&registry, WEIR_BREAKER_OVERRIDE_OPEN, object_once,
+                                        &objection);
+    assert_int_equal(call_begin(f, &registry, &call, paths[i], T0), WEIR_ADMISSION_REFUSE);
+    weir__breaker_registry_fini(&registry);
+  }
+}
+
 /* --- memory --- */
 
 static void no_memory_for_a_breaker_shares_one_until_there_is(void **state) {
@@ -722,6 +773,7 @@ int main(void) {
       TEST(an_override_of_one_leaves_the_others),
       TEST(taking_back_what_nobody_has_set_makes_nothing),
       TEST(one_may_be_taken_out_of_an_override_of_all),
+      TEST(a_later_word_on_one_holds_though_all_are_being_overridden),
       TEST(no_memory_for_a_breaker_shares_one_until_there_is),
       TEST(no_memory_for_a_name_is_said_and_changes_nothing),
       TEST(no_memory_for_the_registry_leaves_nothing),
