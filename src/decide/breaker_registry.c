@@ -8,6 +8,7 @@
 #include "src/base/allocator.h"
 #include "src/base/container_of.h"
 #include "src/base/random.h"
+#include "src/time/instant.h"
 
 /* Chains lengthen beyond that many breakers; nobody sets such a bound to reach it. */
 #define MAX_CHAINS 65536
@@ -315,8 +316,9 @@ static struct weir__breaker_entry *recycle_locked(struct weir__breaker_registry 
   }
   if (registry->guarded.n_fruitless >= count_of(&registry->n_unknown)) {
     registry->guarded.n_fruitless = 0;
-    atomic_store_explicit(&registry->no_search_until_ns, now_ns + pause_ns(registry),
-                          memory_order_relaxed); /* it stands for itself */
+    /* relaxed: it stands for itself */
+    atomic_store_explicit(&registry->no_search_until_ns,
+                          weir__instant_add(now_ns, pause_ns(registry)), memory_order_relaxed);
   }
   return NULL;
 }

@@ -235,6 +235,52 @@ static void calls_under_a_parent_and_empty_batches_end_once(void **state) {
   with_each_allocation_failing(serve_and_call, 1);
 }
 
+/* Breakers of methods, one of which is set by hand, and a fallback for what they refuse and what
+ * fails. */
+static void fall_back(struct fixture *f) {
+  static const char *const methods[] = {METHOD, OTHER_METHOD, METHOD};
+  size_t nth = f->allocator.fails_at;
+  f->allocator.fails_at = 0;
+  f->has_fallback = true;
+  f->fallback_options.on_failure = true;
+  f->breaker.scope = WEIR_BREAKER_SCOPE_METHOD;
+  fixture_open(f);
+  counting_allocator_fail_nth(&f->allocator, nth);
+  scripted_transport_always(&f->transport, MS(1), answer_unavailable);
+  enum weir_error error =
+      weir_channel_set_breaker_override(f->channel, METHOD, WEIR_BREAKER_OVERRIDE_OPEN);
+  assert_true(error == WEIR_OK || (error == WEIR_ERROR_NO_MEMORY && f->allocator.n_failed > 0));
+  for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) {
+    struct unary unary;
+    unary_init_with(f, &unary, &(struct unary_options){.method = methods[i]});
+    if (unary.call != NULL && unary_try_start(f, &unary) == GRPC_CALL_OK) {
+      run_until(f, f->clock.now_ns + SECONDS(30));
+      scripted_fallback_run_all(&f->fallback);
+      run_until_idle(f);
+      struct weir_call_report report = unary_report(&unary);
+      bool hit = report.fallback_result == WEIR_FALLBACK_HIT;
+      assert_int_equal(unary.n_done, 1);
+      assert_int_equal(unary.status, hit ? GRPC_STATUS_OK : GRPC_STATUS_UNAVAILABLE);
+      assert_int_equal(unary.reply != NULL, hit);
+      assert_true(hit || report.fallback_result == WEIR_FALLBACK_NO_RESOURCES ||
+                  report.fallback_result == WEIR_FALLBACK_TIMED_OUT);
+      bool refused = error == WEIR_OK && i % 2 == 0;
+      assert_int_equal(report.origin == WEIR_ORIGIN_LOCAL_BREAKER, refused);
+      assert_int_equal(report.total_ns, report.attempts_ns + report.backoff_ns + report.queued_ns +
+                                            report.fallback_ns);
+    }
+    unary_fini(&unary);
+  }
+  assert_int_equal(
+      weir_channel_set_breaker_override(f->channel, METHOD, WEIR_BREAKER_OVERRIDE_NONE), WEIR_OK);
+  assert_int_equal(f->fallback.n_questions, 0);
+}
+
+static void a_fallback_is_asked_or_the_call_fails_as_it_would(void **state) {
+  (void)state;
+  with_each_allocation_failing(fall_back, 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(constructors_leave_nothing_behind),
@@ -245,6 +291,7 @@ int main(void) {
       cmocka_unit_test(a_cancellation_without_memory_is_a_plain_one),
       cmocka_unit_test(a_call_is_plucked_or_refused),
       cmocka_unit_test(calls_under_a_parent_and_empty_batches_end_once),
+      cmocka_unit_test(a_fallback_is_asked_or_the_call_fails_as_it_would),
   };
   return cmocka_run_group_tests_name("no memory", tests, NULL, NULL);
 }

@@ -505,6 +505,18 @@ static void every_idle_breaker_is_found_in_the_end(void **state) {
   weir__breaker_registry_fini(&registry);
 }
 
+static void a_window_without_end_pauses_the_search_for_ever(void **state) {
+  struct fixture *f = *state;
+  struct weir__breaker_registry registry;
+  f->options.window_ns = WEIR_NO_LIMIT_NS;
+  f->options.window_buckets = 1;
+  registry_begin(f, &registry, WEIR_BREAKER_SCOPE_METHOD, 1);
+  (void)enter(&registry, "/x.S/First");
+  (void)enter(&registry, "/x.S/Second"); /* there is none to take over */
+  assert_true(atomic_load(&registry.no_search_until_ns) > T0);
+  weir__breaker_registry_fini(&registry);
+}
+
 /* --- overrides --- */
 
 struct told {
@@ -772,6 +784,7 @@ int main(void) {
       TEST(an_override_of_all_is_of_those_to_come_too),
       TEST(an_override_of_one_leaves_the_others),
       TEST(taking_back_what_nobody_has_set_makes_nothing),
+      TEST(a_window_without_end_pauses_the_search_for_ever),
       TEST(one_may_be_taken_out_of_an_override_of_all),
       TEST(a_later_word_on_one_holds_though_all_are_being_overridden),
       TEST(no_memory_for_a_breaker_shares_one_until_there_is),
