@@ -38,7 +38,7 @@ static int64_t waits_until(const weir_call *call, int64_t now_ns) {
   if (plan->deadline_at_ns == WEIR_NO_DEADLINE) {
     return weir__instant_min(until_ns, WEIR_NO_DEADLINE - 1);
   }
-  return weir__instant_min(until_ns, plan->deadline_at_ns - TIMER_GRAIN_NS);
+  return weir__instant_min(until_ns, weir__instant_add(plan->deadline_at_ns, -TIMER_GRAIN_NS));
 }
 
 /* --- the end of the wait --- */

@@ -605,6 +605,19 @@ static void a_call_whose_time_is_up_is_not_asked_about(void **state) {
   unary_fini(&unary);
 }
 
+static void a_call_that_was_never_to_be_in_time_is_not_asked_about(void **state) {
+  struct fixture *f = *state;
+  open_on_failure(f);
+  struct unary unary;
+  unary_init_with(f, &unary, &(struct unary_options){.deadline_at_ns = INT64_MIN});
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_DEADLINE_EXCEEDED);
+  assert_int_equal(unary_report(&unary).fallback_result, WEIR_FALLBACK_NOT_ASKED);
+  unary_fini(&unary);
+}
+
 static void a_call_that_was_cancelled_is_not_asked_about(void **state) {
   struct fixture *f = *state;
   open_on_failure(f);
@@ -1214,6 +1227,7 @@ int main(void) {
       TEST(a_call_in_several_batches_never_asks),
       TEST(an_attempt_that_took_too_long_is_asked_about),
       TEST(a_call_whose_time_is_up_is_not_asked_about),
+      TEST(a_call_that_was_never_to_be_in_time_is_not_asked_about),
       TEST(a_call_that_was_cancelled_is_not_asked_about),
       TEST(the_breaker_counts_the_failure_and_not_the_answer),
       TEST(a_probe_that_failed_opens_the_breaker_before_the_fallback_answers),
