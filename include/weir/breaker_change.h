@@ -22,7 +22,8 @@ struct weir_breaker_change {
   size_t size;
   /* The breaker's name, terminated, and cut to less than WEIR_REPORT_NAME_BYTES: the method's path,
    * the service ("/pkg.Service"), the policy's name for the only one of a channel, "other" for the
-   * one that calls share beyond maxBreakers. */
+   * one that calls share beyond maxBreakers. With an override of all, an invented path may be cut to
+   * 32 bytes. */
   const char *name;
   size_t name_size;
   enum weir_breaker_state from;

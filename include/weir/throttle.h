@@ -24,8 +24,8 @@ typedef struct weir_throttle weir_throttle;
 
 /* Finds or makes the bucket of the server that a target names, and takes a share of it. A bucket
  * that is new is full; one that nobody had is as full as it was left. One that exists with other
- * parameters takes these, for all who share it, and stays as full as it was in proportion: exactly,
- * so that changes back and forth wear nothing down and make nothing up.
+ * parameters takes these, for all who share it, and stays as full as it was in proportion: to
+ * a thousandth of a token, and without drift, however often they change back and forth.
  *
  * Names are compared as text, with what can't tell two servers apart taken out: the schemes dns,
  * ipv4 and ipv6 with their authority, the case of letters, escapes, whether a port of 443 (the
