@@ -7,12 +7,10 @@
 #include <weir/error.h>
 #include <weir/random.h>
 
+#include "src/base/hash.h"
 #include "src/decide/throttle.h"
 
 #define MIN_CHAINS 64
-
-/* FNV-1a's, of 64 bits. */
-#define HASH_PRIME UINT64_C(0x100000001b3)
 
 static weir_throttle *first_chains[MIN_CHAINS];
 
@@ -22,7 +20,7 @@ static weir_throttle *first_chains[MIN_CHAINS];
  * begin with a full bucket each time; of the names that nobody has, the last ones are kept. */
 static struct {
   pthread_mutex_t mutex;
-  uint64_t hash_seed; /* set before the first use, and then only read */
+  struct weir__hash_secret secret; /* set before the first use, and then only read */
   /* guarded by the mutex, as all that is the registry's of each throttle */
   weir_throttle **chains;
   size_t n_chains; /* a power of two */
@@ -45,18 +43,8 @@ static void registry_unlock(void) {
 /* A child must not find the lock taken by a thread that it does not have. It goes on with the
  * levels as they are, and on its own: it is another process. */
 static void registry_begin(void) {
-  const struct weir_random *random = weir_random_thread();
-  registry.hash_seed = random->next(random->context);
+  weir__hash_secret_init(&registry.secret, weir_random_thread());
   (void)pthread_atfork(registry_lock, registry_unlock, registry_unlock);
-}
-
-/* Whoever chooses targets does not know the seed, so can't have them all meet in one chain. */
-static uint64_t hash_of(const char *name) {
-  uint64_t hash = registry.hash_seed;
-  for (; *name != '\0'; name++) {
-    hash = (hash ^ (unsigned char)*name) * HASH_PRIME;
-  }
-  return hash ^ (hash >> 32);
 }
 
 /* ---- the table ---- */
@@ -169,7 +157,7 @@ static weir_throttle *throttle_new(const char *target) {
     return NULL;
   }
   weir__throttle_name(target, throttle->name);
-  throttle->hash = hash_of(throttle->name);
+  throttle->hash = weir__hash(&registry.secret, throttle->name, strlen(throttle->name));
   throttle->n_shares = 1;
   return throttle;
 }
