@@ -33,8 +33,10 @@ struct weir_diagnostic {
   /* the field, e.g. "methodConfig[2].retryPolicy.maxBackoff"; "" = whole */
   char path[WEIR_DIAGNOSTIC_PATH_SIZE];
   char message[WEIR_DIAGNOSTIC_MESSAGE_SIZE]; /* English, one line */
-  uint32_t line;                              /* from 1; 0 = the fault is not one of syntax */
-  uint32_t column;                            /* from 1; 0 = as `line` */
+  /* In the document, from 1: of the value that is wrong, of a key that should not be there, or of the
+   * object that lacks one. In characters. 0 = it is about no document, or about one as a whole. */
+  uint32_t line;
+  uint32_t column;
 };
 
 /* Names an error for logs and tests, e.g. "NO_MEMORY".

@@ -48,6 +48,10 @@ void *weir__walk_allocate(struct weir__walk *walk, size_t size) {
   return memory;
 }
 
+size_t weir__walk_at(const struct weir__walk *walk, uint32_t index) {
+  return walk->json->values[index].begin + (size_t)1;
+}
+
 /* upb_Map_New does not look whether its table could be allocated, so there has to be room for it.
  * Blocks of an arena grow, so few are enough. */
 static void reserve_map(struct weir__walk *walk) {
@@ -99,13 +103,9 @@ static bool refuse_value(struct weir__walk *walk, uint32_t index, const struct w
   return false;
 }
 
-static void tell_duplicate(struct weir__walk *walk, uint32_t key, const struct weir__path *path) {
-  struct weir_diagnostic problem = {.message = "a key that this object has already"};
-  weir__path_print(path, problem.path, sizeof problem.path);
-  weir__json_place_move(walk->json->text, &walk->place, walk->json->values[key].begin);
-  problem.line = walk->place.line;
-  problem.column = walk->place.column;
-  weir__problems_add(walk->problems, WEIR_POLICY_REFUSED, &problem);
+static void tell_duplicate(struct weir__walk *walk, const struct weir__path *path) {
+  weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, path,
+                      "a key that this object has already");
 }
 
 /* In a value that is not read. The path is that of the value, since nothing is known of what it
@@ -115,8 +115,9 @@ static void tell_duplicates_inside(struct weir__walk *walk, uint32_t index,
   for (uint32_t i = index; i < weir__json_next(walk->json, index); i++) {
     if (walk->json->values[i].duplicate) {
       const struct weir__json_text key = weir__json_string(walk->json, i);
-      const struct weir__path inside = {.parent = path, .key = key.text, .key_size = key.size};
-      tell_duplicate(walk, i, &inside);
+      const struct weir__path inside = {
+          .parent = path, .key = key.text, .key_size = key.size, .at = weir__walk_at(walk, i)};
+      tell_duplicate(walk, &inside);
     }
   }
 }
@@ -397,6 +398,7 @@ static bool read_list(struct weir__walk *walk, const upb_FieldDef *field, uint32
   for (uint32_t i = index + 1; i < end && !walk->out_of_memory;
        i = weir__json_next(walk->json, i)) {
     upb_MessageValue value = {.msg_val = NULL};
+    element.at = weir__walk_at(walk, i);
     if (!read_single(walk, field, i, &element, &value)) {
       valid = false;
     } else if (!upb_FieldDef_IsSubMessage(field) || value.msg_val != NULL) {
@@ -430,17 +432,20 @@ static bool read_map_key(struct weir__walk *walk, const upb_EnumDef *names,
   return true;
 }
 
+/* `path` is that of the key, and the value's but for its place in the text. */
 static bool read_map_member(struct weir__walk *walk, const upb_FieldDef *value_field,
                             uint32_t key_index, upb_Map *map, const struct weir__path *path) {
   upb_MessageValue key = {.msg_val = NULL};
   upb_MessageValue value = {.msg_val = NULL};
+  struct weir__path value_path = *path;
   if (walk->json->values[key_index].duplicate) {
-    tell_duplicate(walk, key_index, path);
+    tell_duplicate(walk, path);
     return false;
   }
+  value_path.at = weir__walk_at(walk, key_index + 1);
   const bool key_valid = read_map_key(walk, upb_FieldDef_EnumSubDef(value_field),
                                       weir__json_string(walk->json, key_index), path, &key);
-  const bool value_valid = read_single(walk, value_field, key_index + 1, path, &value);
+  const bool value_valid = read_single(walk, value_field, key_index + 1, &value_path, &value);
   if (!key_valid || !value_valid) {
     return false;
   }
@@ -471,7 +476,8 @@ static bool read_map(struct weir__walk *walk, const upb_FieldDef *field, uint32_
   for (uint32_t key = index + 1; key < end && !walk->out_of_memory;
        key = weir__json_next(walk->json, key + 1)) {
     const struct weir__json_text text = weir__json_string(walk->json, key);
-    const struct weir__path member = {.parent = path, .key = text.text, .key_size = text.size};
+    const struct weir__path member = {
+        .parent = path, .key = text.text, .key_size = text.size, .at = weir__walk_at(walk, key)};
     valid = read_map_member(walk, value_field, key, map, &member) && valid;
   }
   return valid && !walk->out_of_memory;
@@ -500,12 +506,16 @@ static void read_known(struct weir__walk *walk, struct weir__object *object,
                        const upb_FieldDef *field, uint32_t key_index) {
   const uint32_t i = upb_FieldDef_Index(field);
   const char *name = upb_FieldDef_JsonName(field);
-  const struct weir__path path = {.parent = object->path, .key = name, .key_size = strlen(name)};
+  struct weir__path path = {.parent = object->path,
+                            .key = name,
+                            .key_size = strlen(name),
+                            .at = weir__walk_at(walk, key_index)};
   if (object->given[i] != 0) {
     weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, &path,
                         "given twice: as \"%s\" and as \"%s\"", name, upb_FieldDef_Name(field));
     return;
   }
+  path.at = weir__walk_at(walk, key_index + 1);
   object->given[i] = key_index + 1;
   object->valid[i] = kind_of(walk, key_index + 1) != WEIR__JSON_NULL &&
                      read_field(walk, field, key_index + 1, object, &path);
@@ -532,16 +542,19 @@ static void tell_missing(struct weir__walk *walk, const struct weir__object *obj
 
 static void read_member(struct weir__walk *walk, struct weir__object *object, uint32_t key_index) {
   const struct weir__json_text key = weir__json_string(walk->json, key_index);
-  const struct weir__path path = {.parent = object->path, .key = key.text, .key_size = key.size};
+  const struct weir__path path = {.parent = object->path,
+                                  .key = key.text,
+                                  .key_size = key.size,
+                                  .at = weir__walk_at(walk, key_index)};
   if (walk->json->values[key_index].duplicate) {
-    tell_duplicate(walk, key_index, &path);
+    tell_duplicate(walk, &path);
     tell_duplicates_inside(walk, key_index + 1, &path);
     return;
   }
   const upb_FieldDef *field =
       upb_MessageDef_FindByJsonNameWithSize(object->def, key.text, key.size);
   if (field == NULL) {
-    weir__hint_unknown_key(walk, object, key);
+    weir__hint_unknown_key(walk, object, key_index);
     tell_duplicates_inside(walk, key_index + 1, &path);
     return;
   }
@@ -583,7 +596,7 @@ uint32_t weir__object_given(const struct weir__object *object, const char *field
 static enum weir_error walk_document(struct weir__document *document, const struct weir__json *json,
                                      struct weir__problems *problems) {
   struct weir__walk walk = {.document = document, .json = json, .problems = problems};
-  walk.place = (struct weir__json_place)WEIR__JSON_PLACE_INIT;
+  weir__problems_read(problems, json->text, json->size);
   walk.root = weir_v1_Policy_getmsgdef(document->schema);
   if (walk.root == NULL || !weir__rules_prepare(&walk)) {
     return WEIR_ERROR_NO_MEMORY;

@@ -203,8 +203,12 @@ static void tell_with_hint(struct weir__walk *walk, enum weir_policy_severity se
 }
 
 void weir__hint_unknown_key(struct weir__walk *walk, const struct weir__object *object,
-                            struct weir__json_text key) {
-  const struct weir__path path = {.parent = object->path, .key = key.text, .key_size = key.size};
+                            uint32_t key_index) {
+  const struct weir__json_text key = weir__json_string(walk->json, key_index);
+  const struct weir__path path = {.parent = object->path,
+                                  .key = key.text,
+                                  .key_size = key.size,
+                                  .at = weir__walk_at(walk, key_index)};
   const enum weir_policy_severity severity =
       walk->problems->options->lenient ? WEIR_POLICY_WARNING : WEIR_POLICY_REFUSED;
   if (walk->problems->n_told < HINTS_LIMIT) {

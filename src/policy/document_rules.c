@@ -101,14 +101,28 @@ _Static_assert(N_FIELD_RULES <= WEIR__DOCUMENT_MAX_RULES, "walk.ruled_fields is 
 /* ---- helpers ---- */
 
 /* A place under an object. */
-static struct weir__path path_to(const struct weir__object *object, const char *json_name) {
+static struct weir__path path_to(const struct weir__walk *walk, const struct weir__object *object,
+                                 const char *json_name) {
+  const size_t size = strlen(json_name);
+  const upb_FieldDef *field = upb_MessageDef_FindByJsonNameWithSize(object->def, json_name, size);
+  const uint32_t value = field == NULL ? 0 : object->given[upb_FieldDef_Index(field)];
+  return (struct weir__path){.parent = object->path,
+                             .key = json_name,
+                             .key_size = size,
+                             .at = value == 0 ? 0 : weir__walk_at(walk, value)};
+}
+
+/* The place of an element of a list of single values. */
+static struct weir__path path_to_element(const struct weir__walk *walk,
+                                         const struct weir__path *list, uint32_t list_value,
+                                         size_t i) {
   return (struct weir__path){
-      .parent = object->path, .key = json_name, .key_size = strlen(json_name)};
+      .parent = list, .index = i, .at = weir__walk_at(walk, list_value + 1 + (uint32_t)i)};
 }
 
 static void tell(struct weir__walk *walk, enum weir_policy_severity severity,
                  const struct weir__object *object, const char *json_name, const char *message) {
-  const struct weir__path path = path_to(object, json_name);
+  const struct weir__path path = path_to(walk, object, json_name);
   weir__problems_tell(walk->problems, severity, &path, "%s", message);
 }
 
@@ -237,7 +251,7 @@ static void check_name(struct weir__walk *walk, const struct weir__object *objec
 static void check_timeout(struct weir__walk *walk, const struct weir__object *object,
                           const weir_v1_MethodConfig *config) {
   char ceiling[WEIR__DURATION_TEXT_SIZE];
-  const struct weir__path path = path_to(object, "timeout");
+  const struct weir__path path = path_to(walk, object, "timeout");
   const int64_t timeout_ns = weir__policy_options_ns(weir_v1_MethodConfig_timeout(config), 0);
   if (timeout_ns == 0) {
     weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
@@ -273,7 +287,7 @@ static void check_method_config(struct weir__walk *walk, const struct weir__obje
 
 static void check_retry_policy(struct weir__walk *walk, const struct weir__object *object) {
   const uint32_t max_attempts = weir_v1_RetryPolicy_max_attempts(object->message);
-  const struct weir__path path = path_to(object, "maxAttempts");
+  const struct weir__path path = path_to(walk, object, "maxAttempts");
   if (is_valid(object, "max_attempts") && max_attempts > WEIR_MAX_ATTEMPTS) {
     weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path, "%u clamped to %d",
                         (unsigned)max_attempts, WEIR_MAX_ATTEMPTS);
@@ -297,7 +311,7 @@ static void check_retry_throttling(struct weir__walk *walk, const struct weir__o
   (void)weir__json_number_parse(text.text, text.size, &ratio);
   (void)weir__json_number_scale(&ratio, RATIO_PLACES, &milli);
   if (milli == 0 || ratio.negative) {
-    const struct weir__path path = path_to(object, "tokenRatio");
+    const struct weir__path path = path_to(walk, object, "tokenRatio");
     weir__problems_tell(
         walk->problems, WEIR_POLICY_REFUSED, &path,
         "must be at least 0.001 (digits beyond the third decimal are cut off), not %.*s",
@@ -355,9 +369,10 @@ static void check_keep_metadata(struct weir__walk *walk, const struct weir__obje
   struct weir_diagnostic fault;
   size_t n_keys = 0;
   const upb_StringView *keys = weir_v1_Translation_keep_metadata(object->message, &n_keys);
-  const struct weir__path list = path_to(object, "keepMetadata");
+  const struct weir__path list = path_to(walk, object, "keepMetadata");
+  const uint32_t value = weir__object_given(object, "keep_metadata", NULL);
   for (size_t i = 0; i < n_keys; i++) {
-    const struct weir__path path = {.parent = &list, .index = i};
+    const struct weir__path path = path_to_element(walk, &list, value, i);
     options.keep_metadata = &keys[i].data;
     options.n_keep_metadata = 1;
     if (weir__translation_options_check(&options, &fault) != WEIR_OK) {
@@ -371,14 +386,15 @@ static void check_keep_details(struct weir__walk *walk, const struct weir__objec
   struct weir_diagnostic fault;
   size_t n_types = 0;
   const upb_StringView *types = weir_v1_Translation_keep_details(object->message, &n_types);
-  const struct weir__path list = path_to(object, "keepDetails");
+  const struct weir__path list = path_to(walk, object, "keepDetails");
+  const uint32_t value = weir__object_given(object, "keep_details", NULL);
   if (n_types > WEIR__TRANSLATION_MAX_KEEP_DETAILS) {
     weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, &list,
                         "%zu message types; at most %d are kept", n_types,
                         WEIR__TRANSLATION_MAX_KEEP_DETAILS);
   }
   for (size_t i = 0; i < n_types; i++) {
-    const struct weir__path path = {.parent = &list, .index = i};
+    const struct weir__path path = path_to_element(walk, &list, value, i);
     options.keep_details = &types[i].data;
     options.n_keep_details = 1;
     if (weir__translation_options_check(&options, &fault) != WEIR_OK) {

@@ -51,7 +51,6 @@ struct weir__walk {
   const upb_MessageDef *root;
   const upb_FieldDef *ruled_fields[WEIR__DOCUMENT_MAX_RULES];     /* in the order of the rules */
   const upb_MessageDef *ruled_messages[WEIR__DOCUMENT_MAX_RULES]; /* likewise */
-  struct weir__json_place place; /* of the last problem that has one */
   bool out_of_memory;
   int64_t max_timeout_ns; /* the ceiling of unary calls */
   struct weir__method_table names;
@@ -76,6 +75,9 @@ struct weir__object {
 /* NULL, and walk->out_of_memory, when there is none left. */
 void *weir__walk_allocate(struct weir__walk *walk, size_t size);
 
+/* Where a value or a key stands in the text, as a path has it. */
+size_t weir__walk_at(const struct weir__walk *walk, uint32_t index);
+
 /* The value of an object's field in the document, 0 when it has none; `valid_out`, if not NULL,
  * says whether it was right. */
 uint32_t weir__object_given(const struct weir__object *object, const char *field, bool *valid_out);
@@ -94,7 +96,7 @@ weir__object_rule *weir__object_rule_of(const struct weir__walk *walk, const upb
 
 /* Tells of a key that the object's message does not have. */
 void weir__hint_unknown_key(struct weir__walk *walk, const struct weir__object *object,
-                            struct weir__json_text key);
+                            uint32_t key_index);
 
 /* Tells of a required field that an object does not have. */
 void weir__hint_missing_field(struct weir__walk *walk, const struct weir__object *object,

@@ -598,18 +598,32 @@ void weir__json_fini(struct weir__json *json) {
   json->decoded = NULL;
 }
 
-void weir__json_place_move(const char *text, struct weir__json_place *place, size_t to) {
-  if (to < place->at) {
-    *place = (struct weir__json_place)WEIR__JSON_PLACE_INIT;
+/* The bytes that continue a character are not counted. */
+static bool begins_character(char c) {
+  return (unsigned char)c < 0x80 || (unsigned char)c >= 0xc0;
+}
+
+static void place_move_back(const char *text, struct weir__json_place *place, size_t to) {
+  const uint32_t line = place->line;
+  for (; place->at > to; place->at--) {
+    const char c = text[place->at - 1];
+    place->line -= c == '\n' ? 1 : 0;
+    place->column -= c != '\n' && begins_character(c) ? 1 : 0;
   }
-  for (; place->at < to; place->at++) {
-    const unsigned char c = (unsigned char)text[place->at];
-    if (c == '\n') {
-      place->line++;
-      place->column = 1;
-    } else if (c < 0x80 || c >= 0xc0) { /* the bytes that continue a character are not counted */
-      place->column++;
+  if (place->line != line) {
+    place->column = 1;
+    for (size_t i = to; i > 0 && text[i - 1] != '\n'; i--) {
+      place->column += begins_character(text[i - 1]) ? 1 : 0;
     }
+  }
+}
+
+void weir__json_place_move(const char *text, struct weir__json_place *place, size_t to) {
+  place_move_back(text, place, to);
+  for (; place->at < to; place->at++) {
+    const char c = text[place->at];
+    place->line += c == '\n' ? 1 : 0;
+    place->column = c == '\n' ? 1 : place->column + (begins_character(c) ? 1 : 0);
   }
 }
 

@@ -76,8 +76,8 @@ struct weir__json_place {
 #define WEIR__JSON_PLACE_INIT \
   { .at = 0, .line = 1, .column = 1 }
 
-/* Moves `place` to `to`; what lies between is read once more, so places are best asked for in
- * order. */
+/* Moves `place` to `to`, forwards or back. What lies between is read, and going back to another line
+ * what is in front of `to` on it: places that are asked for roughly in order cost little. */
 void weir__json_place_move(const char *text, struct weir__json_place *place, size_t to);
 
 /* The index of what follows a value and all that it holds. */

@@ -78,6 +78,26 @@ void weir__path_print(const struct weir__path *path, char *out, size_t out_size)
   make_printable(out, out_size, n > out_size - 1);
 }
 
+void weir__problems_read(struct weir__problems *problems, const char *text, size_t size) {
+  problems->text = text;
+  problems->size = size;
+  problems->place = (struct weir__json_place)WEIR__JSON_PLACE_INIT;
+}
+
+/* What is nowhere in the document is where its first value begins. */
+static size_t place_of(const struct weir__problems *problems, const struct weir__path *path) {
+  size_t first = 0;
+  for (; path != NULL; path = path->parent) {
+    if (path->at > 0) {
+      return path->at - 1;
+    }
+  }
+  while (first < problems->size && strchr(" \t\r\n", problems->text[first]) != NULL) {
+    first++;
+  }
+  return first;
+}
+
 void weir__problems_add(struct weir__problems *problems, enum weir_policy_severity severity,
                         const struct weir_diagnostic *problem) {
   if (severity == WEIR_POLICY_REFUSED && problems->n_refused++ == 0 && problems->first != NULL) {
@@ -98,5 +118,10 @@ void weir__problems_tell(struct weir__problems *problems, enum weir_policy_sever
   const int n = vsnprintf(problem.message, sizeof problem.message, format, arguments);
   va_end(arguments);
   make_printable(problem.message, sizeof problem.message, n >= (int)sizeof problem.message);
+  if (problems->text != NULL) {
+    weir__json_place_move(problems->text, &problems->place, place_of(problems, path));
+    problem.line = problems->place.line;
+    problem.column = problems->place.column;
+  }
   weir__problems_add(problems, severity, &problem);
 }

@@ -11,12 +11,15 @@
 #include <weir/error.h>
 #include <weir/policy.h>
 
+#include "src/policy/json.h"
+
 /* A place in a document, as a list from the innermost key outwards; NULL is the document itself. */
 struct weir__path {
   const struct weir__path *parent;
   const char *key; /* NULL: an element of an array */
   size_t key_size;
   size_t index;
+  size_t at; /* in the text, plus 1; 0 = it does not stand there, so the place is the parent's */
 };
 
 /* Where problems go, as they are found. */
@@ -25,13 +28,21 @@ struct weir__problems {
   struct weir_diagnostic *first; /* gets the first that is no warning; may be NULL */
   size_t n_refused;
   size_t n_told; /* warnings too */
+  /* What the paths of those to come lead through; NULL = no text. Set by weir__problems_read. */
+  const char *text;
+  size_t size;
+  struct weir__json_place place; /* of the last one */
 };
+
+/* Those to come are about this document, which is borrowed as long as they come. */
+void weir__problems_read(struct weir__problems *problems, const char *text, size_t size);
 
 /* Takes a diagnostic as it is. */
 void weir__problems_add(struct weir__problems *problems, enum weir_policy_severity severity,
                         const struct weir_diagnostic *problem);
 
-/* Words one. What does not fit is cut; control characters become question marks. */
+/* Words one, and finds its line and column. What does not fit is cut; control characters become
+ * question marks. */
 __attribute__((format(printf, 4, 5))) void weir__problems_tell(struct weir__problems *problems,
                                                                enum weir_policy_severity severity,
                                                                const struct weir__path *path,

@@ -846,6 +846,34 @@ static void documents_of_nothing_but_faults_are_read_to_their_end(void **state) 
   loaded_fini(&loaded);
 }
 
+/* Each entry has a problem inside, told first, and some of the object around it. All of them stand on
+ * one line, or one a line. */
+static void places_of_many_problems_are_found_in_time(void **state) {
+  (void)state;
+  enum { N = 40000, ENTRY_BYTES = 64 };
+  static char text[N * ENTRY_BYTES + 32];
+  for (int mode = 0; mode < 2; mode++) {
+    const char *end = mode == 0 ? " " : "\n";
+    struct loaded loaded;
+    size_t n = (size_t)snprintf(text, sizeof text, "{\"methodConfig\":[%s", end);
+    for (int i = 0; i < N; i++) {
+      n +=
+          (size_t)snprintf(text + n, sizeof text - n, "%s{\"retryPolicy\":{\"maxAttempts\":%s0}}%s",
+                           i > 0 ? "," : "", end, end);
+    }
+    n += (size_t)snprintf(text + n, sizeof text - n, "]}");
+    loaded_from_bytes(&loaded, text, n, LOAD_STRICT);
+    assert_int_equal(loaded.n_refused, 5 * N);
+    assert_int_equal(loaded.n_warnings, N);
+    assert_string_equal(loaded.told[6].problem.path, "methodConfig[1].retryPolicy.maxAttempts");
+    assert_int_equal(loaded.told[6].problem.line, mode == 0 ? 1 : 5);
+    assert_string_equal(loaded.told[11].problem.path, "methodConfig[1]");
+    assert_int_equal(loaded.told[11].problem.line, mode == 0 ? 1 : 4);
+    assert_int_equal(loaded.told[11].problem.column, mode == 0 ? 55 : 2);
+    loaded_fini(&loaded);
+  }
+}
+
 /* What an entry leaves out is the channel's, not built in. */
 static void a_methods_fallback_is_laid_over_the_channels(void **state) {
   (void)state;
@@ -898,6 +926,7 @@ int main(void) {
       cmocka_unit_test(ten_thousand_methods_load_in_sixteen_mebibytes),
       cmocka_unit_test(ten_thousand_translations_make_a_policy_of_four_mebibytes),
       cmocka_unit_test(documents_of_nothing_but_faults_are_read_to_their_end),
+      cmocka_unit_test(places_of_many_problems_are_found_in_time),
   };
   return cmocka_run_group_tests_name("document", tests, NULL, NULL);
 }

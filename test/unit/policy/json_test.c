@@ -262,6 +262,28 @@ static void repeated_keys_are_marked_among_many(void **state) {
   finish(f);
 }
 
+static void a_place_is_the_same_from_wherever_it_is_moved_to(void **state) {
+  (void)state;
+  static const char text[] = "{\"\xc3\xa4\":\n\n [1,\r\n\t2],\n\"\xf0\x9d\x84\x9e\" : 3}\n";
+  const size_t size = sizeof text - 1;
+  for (size_t from = 0; from <= size; from++) {
+    for (size_t to = 0; to <= size; to++) {
+      struct weir__json_place straight = WEIR__JSON_PLACE_INIT;
+      struct weir__json_place place = WEIR__JSON_PLACE_INIT;
+      weir__json_place_move(text, &straight, to);
+      weir__json_place_move(text, &place, from);
+      weir__json_place_move(text, &place, to);
+      assert_int_equal(place.at, to);
+      assert_int_equal(place.line, straight.line);
+      assert_int_equal(place.column, straight.column);
+    }
+  }
+  struct weir__json_place end = WEIR__JSON_PLACE_INIT;
+  weir__json_place_move(text, &end, size - 2);
+  assert_int_equal(end.line, 5);
+  assert_int_equal(end.column, 8);
+}
+
 static void running_out_of_memory_is_survived_at_every_allocation(void **state) {
   struct fixture *f = *state;
   static const char text[] =
@@ -291,6 +313,7 @@ int main(void) {
       cmocka_unit_test_setup(size_is_limited, setup),
       cmocka_unit_test_setup(repeated_keys_are_marked_but_for_the_first, setup),
       cmocka_unit_test_setup(repeated_keys_are_marked_among_many, setup),
+      cmocka_unit_test(a_place_is_the_same_from_wherever_it_is_moved_to),
       cmocka_unit_test_setup(running_out_of_memory_is_survived_at_every_allocation, setup),
   };
   return cmocka_run_group_tests_name("json", tests, NULL, NULL);
