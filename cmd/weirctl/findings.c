@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/weirctl/findings.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/weirctl/memory.h"
+#include "cmd/weirctl/source.h"
+
+static void place_fini(struct place *place) {
+  free(place->path);
+}
+
+void findings_fini(struct findings *findings) {
+  for (size_t i = 0; i < findings->n; i++) {
+    free(findings->list[i].message);
+    place_fini(&findings->list[i].place);
+    place_fini(&findings->list[i].other);
+  }
+  free(findings->list);
+  *findings = (struct findings){.list = NULL};
+}
+
+void findings_add(struct findings *findings, enum weir_policy_severity severity, const char *id,
+                  const char *file, const char *other_file,
+                  const struct weir_diagnostic *diagnostic) {
+  findings->n_refused += severity == WEIR_POLICY_REFUSED ? 1 : 0;
+  findings->n_warnings += severity == WEIR_POLICY_WARNING ? 1 : 0;
+  if (findings->n == FINDINGS_MAX) {
+    return;
+  }
+  findings->list =
+      memory_grow(findings->list, findings->n, &findings->capacity, sizeof *findings->list);
+  struct finding *finding = &findings->list[findings->n++];
+  *finding = (struct finding){
+      .severity = severity,
+      .id = id,
+      .message = memory_copy_text(diagnostic->message, strlen(diagnostic->message)),
+      .place = {.file = file,
+                .path = memory_copy_text(diagnostic->path, strlen(diagnostic->path)),
+                .line = diagnostic->line,
+                .column = diagnostic->column},
+  };
+  (void)other_file;
+}
+
+size_t findings_n_left_out(const struct findings *findings) {
+  return findings->n_refused + findings->n_warnings - findings->n;
+}
+
+/* ---- as text ---- */
+
+static void print_place(const struct place *place, const struct output *output) {
+  output_foreign(output, STYLE_STRONG, source_name(place->file));
+  if (place->line > 0) {
+    output_text(output, STYLE_STRONG, ":%u:%u", (unsigned)place->line, (unsigned)place->column);
+  }
+  output_text(output, STYLE_STRONG, ":");
+}
+
+static void print_path(const struct place *place, const struct output *output) {
+  if (place->path[0] != '\0') {
+    output_text(output, STYLE_PLAIN, " ");
+    output_foreign(output, STYLE_PLAIN, place->path);
+    output_text(output, STYLE_PLAIN, ":");
+  }
+}
+
+static void print_finding(const struct finding *finding, const struct output *output) {
+  const bool refused = finding->severity == WEIR_POLICY_REFUSED;
+  print_place(&finding->place, output);
+  output_text(output, refused ? STYLE_ERROR : STYLE_WARNING, refused ? " error:" : " warning:");
+  print_path(&finding->place, output);
+  output_text(output, STYLE_PLAIN, " ");
+  output_foreign(output, STYLE_PLAIN, finding->message);
+  output_text(output, STYLE_FAINT, " [%s]", finding->id);
+  output_text(output, STYLE_PLAIN, "\n");
+  if (finding->other.file != NULL) {
+    print_place(&finding->other, output);
+    output_text(output, STYLE_FAINT, " note:");
+    print_path(&finding->other, output);
+    output_text(output, STYLE_PLAIN, " the organisation's\n");
+  }
+}
+
+void findings_print(const struct findings *findings, const struct output *output) {
+  for (size_t i = 0; i < findings->n; i++) {
+    print_finding(&findings->list[i], output);
+  }
+  if (findings_n_left_out(findings) > 0) {
+    output_text(output, STYLE_STRONG, "... and %zu more\n", findings_n_left_out(findings));
+  }
+}
+
+/* ---- as JSON ---- */
+
+static void set_place(json_t *object, const struct place *place) {
+  (void)json_object_set_new(object, "file", output_string(place->file));
+  (void)json_object_set_new(object, "path", output_string(place->path));
+  (void)json_object_set_new(object, "line",
+                            place->line > 0 ? json_integer(place->line) : json_null());
+  (void)json_object_set_new(object, "column",
+                            place->line > 0 ? json_integer(place->column) : json_null());
+}
+
+json_t *findings_json(const struct findings *findings) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < findings->n; i++) {
+    const struct finding *finding = &findings->list[i];
+    json_t *object = json_object();
+    (void)json_object_set_new(
+        object, "severity",
+        json_string(finding->severity == WEIR_POLICY_REFUSED ? "error" : "warning"));
+    (void)json_object_set_new(object, "id", json_string(finding->id));
+    set_place(object, &finding->place);
+    (void)json_object_set_new(object, "message", output_string(finding->message));
+    if (finding->other.file != NULL) {
+      json_t *other = json_object();
+      set_place(other, &finding->other);
+      (void)json_object_set_new(object, "other", other);
+    }
+    (void)json_array_append_new(list, object);
+  }
+  return list;
+}
+
+/* ---- a load's problems ---- */
+
+static bool ends_with(const char *text, const char *end) {
+  const size_t length = strlen(text);
+  const size_t end_length = strlen(end);
+  return length >= end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* A load gives its warnings no names. There are few, and a key has one kind. */
+static const char *load_warning_id(const struct weir_diagnostic *problem) {
+  static const struct {
+    const char *path_end;
+    const char *id;
+  } ids[] = {
+      {".maxAttempts", "attempts-clamped"},
+      {".hedgingPolicy", "hedging-ignored"},
+      {".timeout", "timeout"},
+      {".defaultTimeout", "timeout"},
+      {".defaultStreamTimeout", "timeout"},
+  };
+  for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
+    if (ends_with(problem->path, ids[i].path_end)) {
+      return ids[i].id;
+    }
+  }
+  return "load";
+}
+
+void load_on_problem(void *context, enum weir_policy_severity severity,
+                     const struct weir_diagnostic *problem) {
+  const struct load *load = context;
+  findings_add(load->findings, severity,
+               severity == WEIR_POLICY_WARNING ? load_warning_id(problem) : "invalid", load->file,
+               load->other_file, problem);
+}

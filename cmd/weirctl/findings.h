@@ -1,0 +1,73 @@
+/* findings – what was found in documents: problems of a load and warnings of weirctl's own, each
+ * with its place, and printed as compilers do.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_CMD_WEIRCTL_FINDINGS_H
+#define WEIR_CMD_WEIRCTL_FINDINGS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+#include <weir/policy.h>
+
+#include "cmd/weirctl/output.h"
+
+/* More are counted, and not kept. */
+#define FINDINGS_MAX 10000
+
+/* A place in a document. */
+struct place {
+  const char *file; /* as it was given; borrowed */
+  char *path;       /* JSON path; "" = the whole; the finding's own */
+  uint32_t line;    /* from 1; 0 = it has none */
+  uint32_t column;
+};
+
+struct finding {
+  enum weir_policy_severity severity;
+  const char *id; /* static; what a kind of finding is called for ever */
+  char *message;
+  struct place place;
+  struct place other; /* `file` NULL: there is none */
+};
+
+struct findings {
+  struct finding *list;
+  size_t n;
+  size_t capacity;
+  size_t n_refused; /* what is not kept, too */
+  size_t n_warnings;
+};
+
+void findings_fini(struct findings *findings);
+
+/* Adds one, about a place in `file`; a second place that the diagnostic has is in `other_file`. */
+void findings_add(struct findings *findings, enum weir_policy_severity severity, const char *id,
+                  const char *file, const char *other_file,
+                  const struct weir_diagnostic *diagnostic);
+
+/* How many were not kept. */
+size_t findings_n_left_out(const struct findings *findings);
+
+/* FILE:LINE:COLUMN: error: PATH: MESSAGE [ID], a line each. */
+void findings_print(const struct findings *findings, const struct output *output);
+
+/* A list of {"severity", "id", "file", "path", "line", "column", "message"}, with "other" where there
+ * is a second place. */
+json_t *findings_json(const struct findings *findings);
+
+/* ---- a load's problems ---- */
+
+/* Where the problems of a load go. */
+struct load {
+  struct findings *findings;
+  const char *file;
+  const char *other_file; /* of a document that is laid under it; NULL: there is none */
+};
+
+/* For weir_policy_load_options: `context` is a struct load. */
+void load_on_problem(void *context, enum weir_policy_severity severity,
+                     const struct weir_diagnostic *problem);
+
+#endif /* WEIR_CMD_WEIRCTL_FINDINGS_H */
