@@ -31,6 +31,43 @@
 /* The core numbers itself apart from gRPC: 29.0.x is the one of gRPC 1.51. */
 #define TRUSTED_CORE_VERSION "29.0."
 
+struct weir__wire_signals weir__wire_signals_of(enum weir__wire_ending ending) {
+  struct weir__wire_signals signals = {.recv_message_done = true};
+  switch (ending) {
+  case WEIR__WIRE_ENDING_TRAILERS_ONLY:
+    signals.initial_capacity = CAPACITY_PEER;
+    signals.trailing_capacity = CAPACITY_PEER_AND_WIRE;
+    break;
+  case WEIR__WIRE_ENDING_TRAILERS:
+    signals.initial_capacity = CAPACITY_PEER_AND_WIRE;
+    signals.trailing_capacity = CAPACITY_PEER_AND_WIRE;
+    signals.failed_before_recv_message = true;
+    break;
+  case WEIR__WIRE_ENDING_HEADERS_LOST:
+    signals.initial_capacity = CAPACITY_PEER_AND_WIRE;
+    signals.trailing_capacity = CAPACITY_PEER;
+    signals.failed_before_recv_message = true;
+    break;
+  case WEIR__WIRE_ENDING_LOST:
+    signals.initial_capacity = CAPACITY_PEER;
+    signals.trailing_capacity = CAPACITY_PEER;
+    signals.failed_before_recv_message = true;
+    break;
+  case WEIR__WIRE_ENDING_UNPROCESSED:
+    signals.initial_capacity = CAPACITY_PEER;
+    signals.trailing_capacity = CAPACITY_PEER_AND_WIRE;
+    signals.failed_before_recv_message = true;
+    break;
+  case WEIR__WIRE_ENDING_SILENCE:
+    signals.trailing_capacity = CAPACITY_PEER;
+    signals.failed_before_recv_message = true;
+    break;
+  case WEIR__WIRE_ENDING_NO_CONNECTION:
+    break;
+  }
+  return signals;
+}
+
 bool weir__wire_signals_headers_received(const struct weir__wire_signals *signals) {
   return signals->initial_capacity >= CAPACITY_PEER_AND_WIRE;
 }

@@ -28,6 +28,20 @@ struct weir__wire_signals {
   bool recv_message_done; /* a GRPC_OP_RECV_MESSAGE has completed; else the former means nothing */
 };
 
+/* How an attempt may end. */
+enum weir__wire_ending {
+  WEIR__WIRE_ENDING_TRAILERS_ONLY = 0, /* the peer's status, and nothing before it */
+  WEIR__WIRE_ENDING_TRAILERS,          /* the peer's status, behind response headers */
+  WEIR__WIRE_ENDING_LOST,              /* sent, and no answer to it: the stream is gone */
+  WEIR__WIRE_ENDING_HEADERS_LOST,      /* response headers, and then it was gone */
+  WEIR__WIRE_ENDING_UNPROCESSED,       /* never sent, or refused by a GOAWAY */
+  WEIR__WIRE_ENDING_SILENCE,           /* ended from here before anything came */
+  WEIR__WIRE_ENDING_NO_CONNECTION
+};
+
+/* What this core would show of it, for those who suppose an attempt without making one. */
+struct weir__wire_signals weir__wire_signals_of(enum weir__wire_ending ending);
+
 /* Response headers came; a Trailers-Only answer has none. */
 bool weir__wire_signals_headers_received(const struct weir__wire_signals *signals);
 
