@@ -11,12 +11,13 @@ ARGS ?=
 
 config = $(if $(CONFIG),--config=$(CONFIG))
 
-.PHONY: help demo check model bench fuzz lint format clean
+.PHONY: help demo check docs model bench fuzz lint format clean
 .PHONY: setup-build setup-check setup-model setup-bench setup-fuzz setup-lint
 
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
+	@echo 'make docs                                   doc/policy.md, of the comments of policy.proto'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
 	@echo 'make bench [ARGS="--json --quick PART"]     what decisions and calls cost (PART: decisions, calls)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
@@ -30,6 +31,10 @@ demo: setup-build
 
 check: setup-check
 	@BAZEL='$(BAZEL)' bazel/test.sh $(config)
+
+docs: setup-check
+	@$(BAZEL) build //doc/policy:page >&2
+	@cp bazel-bin/doc/policy/policy.md doc/policy.md && chmod 644 doc/policy.md
 
 model: setup-model
 	@test/model/check $(ARGS)
