@@ -52,13 +52,37 @@ size_t weir__walk_at(const struct weir__walk *walk, uint32_t index) {
   return walk->json->values[index].begin + (size_t)1;
 }
 
-/* upb_Map_New does not look whether its table could be allocated, so there has to be room for it.
- * Blocks of an arena grow, so few are enough. */
-static void reserve_map(struct weir__walk *walk) {
+upb_Arena *weir__document_arena(struct weir__document_memory *memory,
+                                const struct weir_allocator *allocator) {
+  *memory =
+      (struct weir__document_memory){.base = {.func = document_allocate}, .allocator = allocator};
+  return upb_Arena_Init(NULL, 0, &memory->base);
+}
+
+/* Blocks of an arena grow, so few are enough. */
+bool weir__document_reserve_map(upb_Arena *arena) {
   enum { MAP_BYTES = 1024 };
-  while (!walk->out_of_memory && _upb_ArenaHas(walk->document->arena) < MAP_BYTES) {
-    (void)weir__walk_allocate(walk, MAP_BYTES);
+  while (_upb_ArenaHas(arena) < MAP_BYTES) {
+    if (upb_Arena_Malloc(arena, MAP_BYTES) == NULL) {
+      return false;
+    }
   }
+  return true;
+}
+
+/* ---- places of values ---- */
+
+/* Values are told of in the order of the document, so that it is read through once. */
+static void note_place(struct weir__walk *walk, uint32_t index, struct weir__origin_key key) {
+  if (walk->origins == NULL || walk->out_of_memory) {
+    return;
+  }
+  weir__json_place_move(walk->json->text, &walk->origin_place, walk->json->values[index].begin);
+  const struct weir__origin origin = {.kind = walk->in_enforce ? WEIR__ORIGIN_ENFORCED
+                                                               : walk->origin_kind,
+                                      .line = walk->origin_place.line,
+                                      .column = walk->origin_place.column};
+  walk->out_of_memory = !weir__origins_put(walk->origins, key, origin);
 }
 
 /* ---- words for wrong values ---- */
@@ -348,6 +372,12 @@ static bool read_submessage(struct weir__walk *walk, const upb_FieldDef *field, 
     value_out->msg_val = NULL;
     return true;
   }
+  if (def == walk->root && walk->in_enforce) {
+    tell_duplicates_inside(walk, index, path);
+    weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, path,
+                        "what is enforced can't enforce anything itself");
+    return false;
+  }
   struct weir__object object = {.index = index, .def = def, .path = path};
   object.message = upb_Message_New(def, walk->document->arena);
   if (object.message == NULL) {
@@ -355,7 +385,11 @@ static bool read_submessage(struct weir__walk *walk, const upb_FieldDef *field, 
     return false;
   }
   value_out->msg_val = object.message;
-  return read_message(walk, &object);
+  const bool in_enforce = walk->in_enforce;
+  walk->in_enforce = in_enforce || def == walk->root;
+  const bool valid = read_message(walk, &object);
+  walk->in_enforce = in_enforce;
+  return valid;
 }
 
 static bool read_single(struct weir__walk *walk, const upb_FieldDef *field, uint32_t index,
@@ -399,6 +433,7 @@ static bool read_list(struct weir__walk *walk, const upb_FieldDef *field, uint32
        i = weir__json_next(walk->json, i)) {
     upb_MessageValue value = {.msg_val = NULL};
     element.at = weir__walk_at(walk, i);
+    note_place(walk, i, weir__origin_key_of(object->message, field, (uint32_t)element.index));
     if (!read_single(walk, field, i, &element, &value)) {
       valid = false;
     } else if (!upb_FieldDef_IsSubMessage(field) || value.msg_val != NULL) {
@@ -411,11 +446,15 @@ static bool read_list(struct weir__walk *walk, const upb_FieldDef *field, uint32
 
 /* ---- maps from status codes ---- */
 
+static const upb_EnumValueDef *code_of_key(const upb_EnumDef *names, struct weir__json_text key) {
+  const upb_EnumValueDef *code = enum_value_named(names, key);
+  return code != NULL ? code : enum_value_numbered(names, key.text, key.size);
+}
+
 static bool read_map_key(struct weir__walk *walk, const upb_EnumDef *names,
                          struct weir__json_text key, const struct weir__path *path,
                          upb_MessageValue *key_out) {
-  const upb_EnumValueDef *code = enum_value_named(names, key);
-  code = code != NULL ? code : enum_value_numbered(names, key.text, key.size);
+  const upb_EnumValueDef *code = code_of_key(names, key);
   if (code == NULL) {
     const char *meant = weir__hint_enum_name(walk, names, key);
     weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, path,
@@ -466,8 +505,8 @@ static bool read_map(struct weir__walk *walk, const upb_FieldDef *field, uint32_
     tell_duplicates_inside(walk, index, path);
     return refuse_kind(walk, index, path, "an object");
   }
-  reserve_map(walk);
-  if (walk->out_of_memory) {
+  if (!weir__document_reserve_map(walk->document->arena)) {
+    walk->out_of_memory = true;
     return false;
   }
   upb_Map *map = upb_Message_Mutable(object->message, field, walk->document->arena).map;
@@ -478,6 +517,12 @@ static bool read_map(struct weir__walk *walk, const upb_FieldDef *field, uint32_
     const struct weir__json_text text = weir__json_string(walk->json, key);
     const struct weir__path member = {
         .parent = path, .key = text.text, .key_size = text.size, .at = weir__walk_at(walk, key)};
+    const upb_EnumValueDef *code = code_of_key(upb_FieldDef_EnumSubDef(value_field), text);
+    if (code != NULL) {
+      note_place(
+          walk, key + 1,
+          weir__origin_key_of(object->message, field, (uint32_t)upb_EnumValueDef_Number(code)));
+    }
     valid = read_map_member(walk, value_field, key, map, &member) && valid;
   }
   return valid && !walk->out_of_memory;
@@ -517,6 +562,8 @@ static void read_known(struct weir__walk *walk, struct weir__object *object,
   }
   path.at = weir__walk_at(walk, key_index + 1);
   object->given[i] = key_index + 1;
+  note_place(walk, key_index + 1,
+             (struct weir__origin_key){.message = object->message, .field = field});
   object->valid[i] = kind_of(walk, key_index + 1) != WEIR__JSON_NULL &&
                      read_field(walk, field, key_index + 1, object, &path);
 }
@@ -561,7 +608,8 @@ static void read_member(struct weir__walk *walk, struct weir__object *object, ui
   read_known(walk, object, field, key_index);
 }
 
-/* Calls itself through the messages of the schema, none of which is inside of itself. */
+/* Calls itself through the messages of the schema. One of them, the whole policy, is inside of
+ * itself, as `enforce`, but not in there once more. */
 static bool read_message(struct weir__walk *walk, struct weir__object *object) {
   const size_t n_refused = walk->problems->n_refused;
   weir__object_rule *rule = weir__object_rule_of(walk, object->def);
@@ -594,8 +642,13 @@ uint32_t weir__object_given(const struct weir__object *object, const char *field
 /* ---- the whole ---- */
 
 static enum weir_error walk_document(struct weir__document *document, const struct weir__json *json,
+                                     const struct weir__document_reading *reading,
                                      struct weir__problems *problems) {
-  struct weir__walk walk = {.document = document, .json = json, .problems = problems};
+  struct weir__walk walk = {.document = document,
+                            .json = json,
+                            .problems = problems,
+                            .origin_kind = reading->kind,
+                            .origin_place = WEIR__JSON_PLACE_INIT};
   weir__problems_read(problems, json->text, json->size);
   walk.root = weir_v1_Policy_getmsgdef(document->schema);
   if (walk.root == NULL || !weir__rules_prepare(&walk)) {
@@ -606,6 +659,8 @@ static enum weir_error walk_document(struct weir__document *document, const stru
     (void)refuse_kind(&walk, 0, NULL, "an object");
     return WEIR_ERROR_INVALID_POLICY;
   }
+  walk.origins =
+      !reading->only_if_enforcing || weir__rules_enforce(&walk) ? reading->origins : NULL;
   struct weir__object root = {
       .index = 0, .def = walk.root, .message = document->policy, .path = NULL};
   (void)read_message(&walk, &root);
@@ -615,13 +670,14 @@ static enum weir_error walk_document(struct weir__document *document, const stru
   return problems->n_refused > 0 ? WEIR_ERROR_INVALID_POLICY : WEIR_OK;
 }
 
-enum weir_error weir__document_init(struct weir__document *document, const char *text, size_t size,
+enum weir_error weir__document_read(struct weir__document *document, const char *text, size_t size,
+                                    const struct weir__document_reading *reading,
                                     const struct weir_allocator *allocator,
                                     struct weir__problems *problems) {
   struct weir__json json;
   struct weir_diagnostic fault;
-  *document = (struct weir__document){
-      .memory = {.base = {.func = document_allocate}, .allocator = allocator}};
+  *document = (struct weir__document){.schema = reading->schema,
+                                      .schema_is_borrowed = reading->schema != NULL};
   enum weir_error error = weir__json_init(&json, text, size, allocator, &fault);
   if (error == WEIR_ERROR_INVALID_POLICY) {
     weir__problems_add(problems, WEIR_POLICY_REFUSED, &fault);
@@ -630,14 +686,16 @@ enum weir_error weir__document_init(struct weir__document *document, const char 
     goto out;
   }
   error = WEIR_ERROR_NO_MEMORY;
-  document->schema = upb_DefPool_New();
-  document->arena = upb_Arena_Init(NULL, 0, &document->memory.base);
+  if (!document->schema_is_borrowed) {
+    document->schema = upb_DefPool_New();
+  }
+  document->arena = weir__document_arena(&document->memory, allocator);
   if (document->schema == NULL || document->arena == NULL) {
     goto out;
   }
   document->policy = weir_v1_Policy_new(document->arena);
   if (document->policy != NULL) {
-    error = walk_document(document, &json, problems);
+    error = walk_document(document, &json, reading, problems);
   }
 
 out:
@@ -645,11 +703,18 @@ out:
   return error;
 }
 
+enum weir_error weir__document_init(struct weir__document *document, const char *text, size_t size,
+                                    const struct weir_allocator *allocator,
+                                    struct weir__problems *problems) {
+  const struct weir__document_reading reading = {.origins = NULL};
+  return weir__document_read(document, text, size, &reading, allocator, problems);
+}
+
 void weir__document_fini(struct weir__document *document) {
   if (document->arena != NULL) {
     upb_Arena_Free(document->arena);
   }
-  if (document->schema != NULL) {
+  if (document->schema != NULL && !document->schema_is_borrowed) {
     upb_DefPool_Free(document->schema);
   }
 }

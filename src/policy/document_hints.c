@@ -94,6 +94,11 @@ static bool is_ours(const upb_FieldDef *field) {
              kUpb_WellKnown_Unspecified;
 }
 
+/* What a whole policy has inside of `enforce` it has outside as well. */
+static bool is_whole(const upb_FieldDef *field) {
+  return upb_FieldDef_MessageSubDef(field) == upb_FieldDef_ContainingType(field);
+}
+
 /* Where a key is known, as text: "at the top or inside methodConfig[].translation". */
 struct places {
   struct weir__json_text key;
@@ -130,7 +135,7 @@ static void find_places(const upb_MessageDef *def, size_t depth, size_t wanted,
   }
   for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
     places->trail[depth] = upb_MessageDef_Field(def, i);
-    if (is_ours(places->trail[depth])) {
+    if (is_ours(places->trail[depth]) && !is_whole(places->trail[depth])) {
       find_places(upb_FieldDef_MessageSubDef(places->trail[depth]), depth + 1, wanted, places);
     }
   }

@@ -25,29 +25,66 @@
 static const struct weir__field_rule field_rules[] = {
     {.message = "RetryPolicy",
      .field = "max_attempts",
+     .place = WEIR__RULE_OUTSIDE_ENFORCE,
      .required = true,
      .at_least = 2,
      .at_most = DBL_MAX,
      .must = "an integer > 1"},
     {.message = "RetryPolicy",
      .field = "initial_backoff",
+     .place = WEIR__RULE_OUTSIDE_ENFORCE,
      .required = true,
      .at_least = 1,
      .at_most = DBL_MAX,
      .must = "> 0s"},
     {.message = "RetryPolicy",
      .field = "max_backoff",
+     .place = WEIR__RULE_OUTSIDE_ENFORCE,
      .required = true,
      .at_least = 1,
      .at_most = DBL_MAX,
      .must = "> 0s"},
     {.message = "RetryPolicy",
      .field = "backoff_multiplier",
+     .place = WEIR__RULE_OUTSIDE_ENFORCE,
      .required = true,
      .at_least = DBL_TRUE_MIN,
      .at_most = DBL_MAX,
      .must = "a finite number > 0"},
-    {.message = "RetryPolicy", .field = "retryable_status_codes", .required = true, .not_ok = true},
+    {.message = "RetryPolicy",
+     .field = "retryable_status_codes",
+     .place = WEIR__RULE_OUTSIDE_ENFORCE,
+     .required = true,
+     .not_ok = true},
+    /* What is enforced of retries bounds those that there are: each bound may stand alone. */
+    {.message = "RetryPolicy",
+     .field = "max_attempts",
+     .place = WEIR__RULE_INSIDE_ENFORCE,
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "an integer >= 1; 1 = no retries"},
+    {.message = "RetryPolicy",
+     .field = "initial_backoff",
+     .place = WEIR__RULE_INSIDE_ENFORCE,
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "RetryPolicy",
+     .field = "max_backoff",
+     .place = WEIR__RULE_INSIDE_ENFORCE,
+     .at_least = 1,
+     .at_most = DBL_MAX,
+     .must = "> 0s"},
+    {.message = "RetryPolicy",
+     .field = "backoff_multiplier",
+     .place = WEIR__RULE_INSIDE_ENFORCE,
+     .at_least = DBL_TRUE_MIN,
+     .at_most = DBL_MAX,
+     .must = "a finite number > 0"},
+    {.message = "RetryPolicy",
+     .field = "retryable_status_codes",
+     .place = WEIR__RULE_INSIDE_ENFORCE,
+     .not_ok = true},
     {.message = "RetryThrottling",
      .field = "max_tokens",
      .required = true,
@@ -241,7 +278,7 @@ static void check_name(struct weir__walk *walk, const struct weir__object *objec
   if ((service_given && !service_valid) || (method_given && !method_valid)) {
     return;
   }
-  if (check_name_is_well_formed(walk, object, service, method)) {
+  if (check_name_is_well_formed(walk, object, service, method) && !walk->in_enforce) {
     check_name_is_new(walk, object, service, method);
   }
 }
@@ -253,6 +290,9 @@ static void check_timeout(struct weir__walk *walk, const struct weir__object *ob
   char ceiling[WEIR__DURATION_TEXT_SIZE];
   const struct weir__path path = path_to(walk, object, "timeout");
   const int64_t timeout_ns = weir__policy_options_ns(weir_v1_MethodConfig_timeout(config), 0);
+  if (walk->in_enforce) {
+    return; /* it bounds those that channels have */
+  }
   if (timeout_ns == 0) {
     weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
                         "0s: every call is past its deadline at once");
@@ -334,6 +374,9 @@ static void check_default(struct weir__walk *walk, const struct weir__object *ob
 
 static void check_deadline(struct weir__walk *walk, const struct weir__object *object) {
   const weir_v1_Deadline *deadline = object->message;
+  if (walk->in_enforce) {
+    return;
+  }
   check_default(walk, object, "defaultTimeout",
                 weir__policy_options_ns(weir_v1_Deadline_default_timeout(deadline), 0),
                 walk->max_timeout_ns, "above deadline.maxTimeout, and clamped to it");
@@ -344,6 +387,19 @@ static void check_deadline(struct weir__walk *walk, const struct weir__object *o
       "above deadline.maxStreamTimeout, and clamped to it");
 }
 
+/* What is enforced need not fit the defaults of what is not, since a channel can set that. */
+static void make_way(struct weir_breaker_options *options, const weir_v1_Breaker *breaker) {
+  if (!weir_v1_Breaker_has_open_for(breaker)) {
+    options->open_for_ns = 1;
+  }
+  if (!weir_v1_Breaker_has_window(breaker)) {
+    options->window_ns = WEIR_SECOND_NS;
+  }
+  if (!weir_v1_Breaker_has_window_buckets(breaker)) {
+    options->window_buckets = 1;
+  }
+}
+
 /* The layer knows what it can be run with. It names one fault at a time; each is told, and its
  * field made the default again, until it is content. */
 static void check_breaker(struct weir__walk *walk, const struct weir__object *object) {
@@ -351,6 +407,9 @@ static void check_breaker(struct weir__walk *walk, const struct weir__object *ob
   struct weir_diagnostic fault;
   for (int i = 0; i < upb_MessageDef_FieldCount(object->def); i++) {
     weir__policy_options_breaker(&options, object->message);
+    if (walk->in_enforce) {
+      make_way(&options, object->message);
+    }
     if (weir__breaker_options_check(&options, &fault) == WEIR_OK) {
       return;
     }
@@ -460,7 +519,7 @@ static void check_policy(struct weir__walk *walk, const struct weir__object *obj
     tell(walk, WEIR_POLICY_REFUSED, object, "name",
          "must be 1 to 63 of A-Z, a-z, 0-9, \".\", \"_\" and \"-\"");
   }
-  const size_t size = print_core_service_config(walk, object, NULL);
+  const size_t size = walk->in_enforce ? 0 : print_core_service_config(walk, object, NULL);
   if (size > 0) {
     char *config = weir__walk_allocate(walk, size);
     if (config != NULL) {
@@ -497,8 +556,10 @@ static const upb_MessageDef *find_message(const struct weir__walk *walk, const c
 
 const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk,
                                                    const upb_FieldDef *field) {
+  const enum weir__rule_place other =
+      walk->in_enforce ? WEIR__RULE_OUTSIDE_ENFORCE : WEIR__RULE_INSIDE_ENFORCE;
   for (size_t i = 0; i < N_FIELD_RULES; i++) {
-    if (walk->ruled_fields[i] == field) {
+    if (walk->ruled_fields[i] == field && field_rules[i].place != other) {
       return &field_rules[i];
     }
   }
@@ -548,6 +609,10 @@ static int64_t find_max_timeout_ns(const struct weir__walk *walk) {
     return defaults.max_timeout_ns;
   }
   return weir__duration_to_ns(&duration);
+}
+
+bool weir__rules_enforce(const struct weir__walk *walk) {
+  return find_value(walk, 0, walk->root, "enforce") != 0;
 }
 
 bool weir__rules_prepare(struct weir__walk *walk) {

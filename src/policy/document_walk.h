@@ -24,10 +24,18 @@
 struct weir__walk;
 struct weir__object;
 
+/* Where a rule holds. */
+enum weir__rule_place {
+  WEIR__RULE_EVERYWHERE = 0,
+  WEIR__RULE_OUTSIDE_ENFORCE,
+  WEIR__RULE_INSIDE_ENFORCE
+};
+
 /* What holds for a field beyond its type. */
 struct weir__field_rule {
   const char *message; /* in the package weir.v1 */
   const char *field;
+  enum weir__rule_place place;
   bool required;
   bool not_ok;     /* a code other than OK; a list then has an element at least */
   double at_least; /* of numbers, and of durations in nanoseconds */
@@ -51,6 +59,10 @@ struct weir__walk {
   const upb_MessageDef *root;
   const upb_FieldDef *ruled_fields[WEIR__DOCUMENT_MAX_RULES];     /* in the order of the rules */
   const upb_MessageDef *ruled_messages[WEIR__DOCUMENT_MAX_RULES]; /* likewise */
+  struct weir__origins *origins; /* NULL: no places are wanted */
+  enum weir__origin_kind origin_kind;
+  struct weir__json_place origin_place; /* of the last value */
+  bool in_enforce;                      /* what is read stands under `enforce` */
   bool out_of_memory;
   int64_t max_timeout_ns; /* the ceiling of unary calls */
   struct weir__method_table names;
@@ -86,6 +98,9 @@ uint32_t weir__object_given(const struct weir__object *object, const char *field
 
 /* What must be known before the walk. False: the schema is not the one that the rules are for. */
 bool weir__rules_prepare(struct weir__walk *walk);
+
+/* Whether the document has the key `enforce`. */
+bool weir__rules_enforce(const struct weir__walk *walk);
 
 /* NULL: the field has no rule, the message none. */
 const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk,
