@@ -38,6 +38,7 @@ struct weir_breaker_change {
   grpc_status_code code; /* OK unless `by_outcome` */
   enum weir_origin origin;
   enum weir_breaker_override override; /* that is in force now */
+  bool by_policy; /* another policy has switched it off or on, or has breakers of another scope */
 };
 
 /* Whom a channel tells of its breakers' changes, each once; borrowed until the last channel made

@@ -67,9 +67,6 @@ static enum weir_admission breaker_admit(weir_interceptor *self, void *call_stat
   struct breaker_call *call = call_state;
   struct weir__breaker_entry *entry = plan->breaker_entry;
   struct weir_breaker_view view;
-  if (!layer->options.enabled) {
-    return WEIR_ADMISSION_PROCEED;
-  }
   enum weir_admission admission =
       weir__breaker_registry_admit(&layer->registry, plan->path, plan->path_size, event->now_ns,
                                    event->random, &entry, &call->ticket, &view);
@@ -180,6 +177,13 @@ static const struct weir_interceptor_vtable breaker_vtable = {
     .destroy = breaker_destroy,
 };
 
+/* Calls pass through where there is no hook. */
+static const struct weir_interceptor_vtable off_vtable = {
+    .size = sizeof(struct weir_interceptor_vtable),
+    .name = "breaker",
+    .destroy = breaker_destroy,
+};
+
 enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *options,
                                         const char *name, size_t n_known,
                                         const struct weir_allocator *allocator,
@@ -198,7 +202,7 @@ enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *optio
   if (layer == NULL) {
     return WEIR_ERROR_NO_MEMORY;
   }
-  layer->base.vtable = &breaker_vtable;
+  layer->base.vtable = known.enabled ? &breaker_vtable : &off_vtable;
   layer->allocator = allocator;
   layer->name = name;
   layer->options = known;
@@ -210,6 +214,24 @@ enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *optio
   (void)weir__breaker_registry_expect(&layer->registry, n_known); /* without, it is slower */
   *layer_out = &layer->base;
   return WEIR_OK;
+}
+
+enum weir_error weir__breaker_layer_renew(weir_interceptor *self,
+                                          const struct weir_breaker_options *options,
+                                          const char *name, size_t n_known,
+                                          weir_interceptor **next_out) {
+  return weir__breaker_layer_new(options, name, n_known, layer_of(self)->allocator, next_out);
+}
+
+void weir__breaker_layer_put_in_force(weir_interceptor *self) {
+  (void)self;
+}
+
+void weir__breaker_layer_catch_up(weir_interceptor *self,
+                                  weir__breaker_layer_overridden_fn *changed, void *context) {
+  (void)self;
+  (void)changed;
+  (void)context;
 }
 
 enum weir_error weir__breaker_layer_know(weir_interceptor *self, const char *path, size_t path_size,

@@ -56,6 +56,10 @@ static const char *text_of(const struct weir_breaker_change *change) {
   case WEIR_BREAKER_OVERRIDE_DISABLED:
     return "set by hand: every call is let through, and none is counted, until that is taken back";
   }
+  if (change->by_policy) {
+    return "another policy has switched it off or on, or has breakers of another scope: it begins "
+           "anew";
+  }
   if (!change->by_outcome && change->to == WEIR_BREAKER_CLOSED) {
     return "what was set by hand is taken back: it begins anew";
   }

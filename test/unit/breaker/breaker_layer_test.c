@@ -454,16 +454,17 @@ static void calls_beyond_the_bound_are_counted_and_guarded(void **state) {
   layer_end(layer);
 }
 
-static void switched_off_it_lets_everything_pass(void **state) {
+static void switched_off_it_has_no_hook_for_calls(void **state) {
   struct fixture *f = *state;
   f->options.enabled = false;
   weir_interceptor *layer = layer_begin(f);
-  calls(f, layer, PATH, 100, &unavailable, T0);
-  struct call call = call_begin(f, layer, PATH, T0);
-  assert_int_equal(call_admit(&call, T0), WEIR_ADMISSION_PROCEED);
-  call_progress(&call, T0);
-  assert_int_equal(call_resume(&call, T0), WEIR_ADMISSION_PROCEED);
-  call_release(&call, T0);
+  assert_null(layer->vtable->admit);
+  assert_null(layer->vtable->resume);
+  assert_null(layer->vtable->progress);
+  assert_null(layer->vtable->settle);
+  assert_null(layer->vtable->release);
+  assert_null(layer->vtable->present);
+  assert_int_equal(layer->vtable->call_state_size, 0);
   struct weir_breaker_snapshot snapshot = {.size = sizeof snapshot};
   assert_int_equal(weir__breaker_layer_snapshot(layer, PATH, strlen(PATH), T0, &snapshot),
                    WEIR_ERROR_UNAVAILABLE);
@@ -819,7 +820,7 @@ int main(void) {
       TEST(streams_that_fail_after_their_first_message_trip),
       TEST(failing_method_does_not_refuse_its_siblings),
       TEST(calls_beyond_the_bound_are_counted_and_guarded),
-      TEST(switched_off_it_lets_everything_pass),
+      TEST(switched_off_it_has_no_hook_for_calls),
       TEST(snapshot_of_an_unknown_method_is_unavailable),
       TEST(snapshot_fills_what_an_older_or_newer_program_knows),
       TEST(layer_refuses_options_that_are_out_of_range),
