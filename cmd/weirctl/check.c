@@ -1,46 +1,67 @@
-/* check – tells all that is wrong with documents, and what is unwise in them.
+/* check – tells all that is wrong with documents, what is unwise in them, and how bad it can get.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 
 #include "cmd/weirctl/findings.h"
 #include "cmd/weirctl/memory.h"
+#include "cmd/weirctl/methods.h"
+#include "cmd/weirctl/policy_view.h"
 #include "cmd/weirctl/source.h"
 #include "cmd/weirctl/verb.h"
+#include "cmd/weirctl/warnings.h"
 
-enum option { OPTION_LENIENT };
+enum option { OPTION_LENIENT, OPTION_QUIET, OPTION_WERROR };
 
 static const struct option_rule options[] = {
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
+    [OPTION_QUIET] = {"quiet", 'q', NULL, "problems alone: no verdicts, no worst cases"},
+    [OPTION_WERROR] = {"werror", '\0', NULL, "a document with warnings is refused"},
 };
 
-/* One file of those given. */
+/* What is asked for. */
+struct task {
+  const struct output *output;
+  bool lenient;
+  bool quiet;
+  bool werror;
+};
+
+/* One document of those given. */
 struct checked {
-  const char *path;
-  enum verdict verdict;
+  struct source source;
   struct findings findings;
+  enum verdict verdict;
+  bool has_view;
+  struct policy_view view;
 };
 
-static void check_file(struct checked *checked, const char *path,
-                       const struct arguments *arguments) {
-  struct source source;
-  weir_policy *policy = NULL;
-  *checked = (struct checked){.path = path, .verdict = VERDICT_FAILED};
-  if (source_read(&source, path)) {
-    struct load load = {.findings = &checked->findings, .file = path};
-    struct weir_policy_load_options load_options = WEIR_POLICY_LOAD_OPTIONS_INIT;
-    load_options.lenient = arguments->given[OPTION_LENIENT] != NULL;
-    load_options.on_problem = load_on_problem;
-    load_options.context = &load;
-    const enum weir_error error =
-        weir_policy_from_json(source.text, source.size, &load_options, NULL, &policy, NULL);
-    memory_check(error);
-    checked->verdict = error == WEIR_OK ? VERDICT_ACCEPTED : VERDICT_REFUSED;
-    weir_policy_unref(policy);
-  } else {
+/* ---- checking ---- */
+
+static void check(const struct task *task, const char *path, struct checked *checked) {
+  *checked = (struct checked){.verdict = VERDICT_FAILED};
+  if (!source_read(&checked->source, path)) {
     source_complain(path);
+    return;
   }
-  source_fini(&source);
+  checked->has_view =
+      policy_view_init(&checked->view, &checked->source, NULL, task->lenient, &checked->findings);
+  checked->verdict = checked->has_view ? VERDICT_ACCEPTED : VERDICT_REFUSED;
+  if (checked->has_view) {
+    warnings_add(&checked->view, &checked->findings);
+    findings_sort(&checked->findings);
+    if (task->werror && checked->findings.n_warnings > 0) {
+      checked->verdict = VERDICT_REFUSED;
+    }
+  }
+}
+
+static void checked_fini(struct checked *checked) {
+  if (checked->has_view) {
+    policy_view_fini(&checked->view);
+  }
+  findings_fini(&checked->findings);
+  source_fini(&checked->source);
 }
 
 static const char *verdict_name(enum verdict verdict) {
@@ -55,50 +76,89 @@ static const char *verdict_name(enum verdict verdict) {
   return "unreadable";
 }
 
-static void print_checked(const struct checked *checked, const struct output *output) {
-  findings_print(&checked->findings, output);
-  if (checked->verdict != VERDICT_FAILED) {
-    output_foreign(output, STYLE_STRONG, source_name(checked->path));
-    output_text(output, STYLE_PLAIN, ": ");
-    output_text(output, checked->verdict == VERDICT_ACCEPTED ? STYLE_GOOD : STYLE_ERROR, "%s",
-                verdict_name(checked->verdict));
-    output_text(output, STYLE_PLAIN, "\n");
+/* ---- as text ---- */
+
+static void print_count(const struct output *output, size_t n, const char *what) {
+  if (n > 0) {
+    output_text(output, STYLE_PLAIN, ", %zu %s%s", n, what, n == 1 ? "" : "s");
   }
 }
+
+static void print_verdict(const struct checked *checked, const struct output *output) {
+  output_foreign(output, STYLE_STRONG, source_name(checked->source.path));
+  output_text(output, STYLE_PLAIN, ": ");
+  output_text(output, checked->verdict == VERDICT_ACCEPTED ? STYLE_GOOD : STYLE_ERROR, "%s",
+              verdict_name(checked->verdict));
+  print_count(output, checked->findings.n_refused, "error");
+  print_count(output, checked->findings.n_warnings, "warning");
+  output_text(output, STYLE_PLAIN, "\n");
+}
+
+static void print(const struct task *task, const struct checked *checked) {
+  findings_print(&checked->findings, task->output);
+  if (task->quiet || checked->verdict == VERDICT_FAILED) {
+    return;
+  }
+  print_verdict(checked, task->output);
+  if (checked->has_view) {
+    methods_print(&checked->view, task->output);
+  }
+}
+
+/* ---- as JSON ---- */
 
 static json_t *checked_json(const struct checked *checked) {
   json_t *object = json_object();
-  (void)json_object_set_new(object, "file", output_string(checked->path));
+  const size_t n_left_out = findings_n_left_out(&checked->findings);
+  (void)json_object_set_new(object, "file", output_string(checked->source.path));
   (void)json_object_set_new(object, "verdict", json_string(verdict_name(checked->verdict)));
+  (void)json_object_set_new(object, "errors",
+                            json_integer((json_int_t)checked->findings.n_refused));
+  (void)json_object_set_new(object, "warnings",
+                            json_integer((json_int_t)checked->findings.n_warnings));
   (void)json_object_set_new(object, "problems", findings_json(&checked->findings));
+  (void)json_object_set_new(object, "problems_left_out", json_integer((json_int_t)n_left_out));
+  (void)json_object_set_new(object, "methods",
+                            checked->has_view ? methods_json(&checked->view) : json_array());
   return object;
 }
 
-static enum verdict run(const struct arguments *arguments, const struct output *output) {
+/* ---- the verb ---- */
+
+/* Text comes file by file, a JSON document at the end. */
+static enum verdict check_all(const struct task *task, char *const *paths, size_t n_paths,
+                              json_t *files) {
   enum verdict verdict = VERDICT_ACCEPTED;
-  json_t *files = json_array();
+  for (size_t i = 0; i < n_paths; i++) {
+    struct checked *checked = memory_new(sizeof *checked);
+    check(task, paths[i], checked);
+    if (files != NULL) {
+      (void)json_array_append_new(files, checked_json(checked));
+    } else {
+      print(task, checked);
+    }
+    verdict = checked->verdict > verdict ? checked->verdict : verdict;
+    checked_fini(checked);
+    free(checked);
+  }
+  return verdict;
+}
+
+static enum verdict run(const struct arguments *arguments, const struct output *output) {
+  const struct task task = {.output = output,
+                            .lenient = arguments->given[OPTION_LENIENT] != NULL,
+                            .quiet = arguments->given[OPTION_QUIET] != NULL,
+                            .werror = arguments->given[OPTION_WERROR] != NULL};
   if (!source_stdin_once(arguments->operands, arguments->n_operands, NULL)) {
-    json_decref(files);
     return VERDICT_FAILED;
   }
-  for (size_t i = 0; i < arguments->n_operands; i++) {
-    struct checked checked;
-    check_file(&checked, arguments->operands[i], arguments);
-    if (output->as_json) {
-      (void)json_array_append_new(files, checked_json(&checked));
-    } else {
-      print_checked(&checked, output);
-    }
-    verdict = checked.verdict > verdict ? checked.verdict : verdict;
-    findings_fini(&checked.findings);
-  }
+  json_t *files = output->as_json ? json_array() : NULL;
+  const enum verdict verdict = check_all(&task, arguments->operands, arguments->n_operands, files);
   if (output->as_json) {
     json_t *document = json_object();
-    (void)json_object_set_new(document, "files", files);
     (void)json_object_set_new(document, "verdict", json_string(verdict_name(verdict)));
+    (void)json_object_set_new(document, "files", files);
     output_json(output, document);
-  } else {
-    json_decref(files);
   }
   return verdict;
 }
@@ -107,7 +167,10 @@ const struct verb verb_check = {
     .name = "check",
     .operands = "FILE...",
     .summary = "tells all that is wrong with documents, and what is unwise",
-    .help = "FILE is a policy document; - is standard input.\n",
+    .help = "Reads policy documents (- is standard input), and tells of every problem and of what\n"
+            "is seldom meant. Of each method that a document names it then tells the worst case:\n"
+            "the longest time of a call, and its most attempts. Exits with 1 if a document is\n"
+            "refused, and with 2 if one can't be read.\n",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .least_operands = 1,

@@ -7,23 +7,24 @@
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/source.h"
 
-static void place_fini(struct place *place) {
-  free(place->path);
-}
-
 void findings_fini(struct findings *findings) {
   for (size_t i = 0; i < findings->n; i++) {
-    free(findings->list[i].message);
-    place_fini(&findings->list[i].place);
-    place_fini(&findings->list[i].other);
+    free(findings->list[i].text);
   }
   free(findings->list);
   *findings = (struct findings){.list = NULL};
 }
 
+/* Copies a text to `*at`, and moves that behind it. */
+static const char *put(char **at, const char *text) {
+  const size_t size = strlen(text) + 1;
+  char *copy = memcpy(*at, text, size);
+  *at += size;
+  return copy;
+}
+
 void findings_add(struct findings *findings, enum weir_policy_severity severity, const char *id,
-                  const char *file, const char *other_file,
-                  const struct weir_diagnostic *diagnostic) {
+                  const struct place *place, const struct place *other, const char *message) {
   findings->n_refused += severity == WEIR_POLICY_REFUSED ? 1 : 0;
   findings->n_warnings += severity == WEIR_POLICY_WARNING ? 1 : 0;
   if (findings->n == FINDINGS_MAX) {
@@ -32,16 +33,35 @@ void findings_add(struct findings *findings, enum weir_policy_severity severity,
   findings->list =
       memory_grow(findings->list, findings->n, &findings->capacity, sizeof *findings->list);
   struct finding *finding = &findings->list[findings->n++];
-  *finding = (struct finding){
-      .severity = severity,
-      .id = id,
-      .message = memory_copy_text(diagnostic->message, strlen(diagnostic->message)),
-      .place = {.file = file,
-                .path = memory_copy_text(diagnostic->path, strlen(diagnostic->path)),
-                .line = diagnostic->line,
-                .column = diagnostic->column},
-  };
-  (void)other_file;
+  *finding =
+      (struct finding){.severity = severity, .id = id, .place = *place, .nth = findings->n - 1};
+  finding->text = memory_new(strlen(message) + strlen(place->path) +
+                             (other != NULL ? strlen(other->path) : 0) + sizeof "\0\0");
+  char *at = finding->text;
+  finding->message = put(&at, message);
+  finding->place.path = put(&at, place->path);
+  if (other != NULL) {
+    finding->other = *other;
+    finding->other.path = put(&at, other->path);
+  }
+}
+
+static int compare(size_t a, size_t b) {
+  return a < b ? -1 : a > b;
+}
+
+static int compare_findings(const void *left, const void *right) {
+  const struct finding *a = left;
+  const struct finding *b = right;
+  const int lines = compare(a->place.line - 1u, b->place.line - 1u); /* 0 is the last */
+  const int columns = compare(a->place.column, b->place.column);
+  return lines != 0 ? lines : columns != 0 ? columns : compare(a->nth, b->nth);
+}
+
+void findings_sort(struct findings *findings) {
+  if (findings->n > 0) {
+    qsort(findings->list, findings->n, sizeof *findings->list, compare_findings);
+  }
 }
 
 size_t findings_n_left_out(const struct findings *findings) {
@@ -103,6 +123,12 @@ static void set_place(json_t *object, const struct place *place) {
                             place->line > 0 ? json_integer(place->column) : json_null());
 }
 
+json_t *place_json(const struct place *place) {
+  json_t *object = json_object();
+  set_place(object, place);
+  return object;
+}
+
 json_t *findings_json(const struct findings *findings) {
   json_t *list = json_array();
   for (size_t i = 0; i < findings->n; i++) {
@@ -115,9 +141,7 @@ json_t *findings_json(const struct findings *findings) {
     set_place(object, &finding->place);
     (void)json_object_set_new(object, "message", output_string(finding->message));
     if (finding->other.file != NULL) {
-      json_t *other = json_object();
-      set_place(other, &finding->other);
-      (void)json_object_set_new(object, "other", other);
+      (void)json_object_set_new(object, "other", place_json(&finding->other));
     }
     (void)json_array_append_new(list, object);
   }
@@ -132,13 +156,13 @@ static bool ends_with(const char *text, const char *end) {
   return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* A load gives its warnings no names. There are few, and a key has one kind. */
+/* A load gives its warnings no names. There are few kinds, and a key has one. */
 static const char *load_warning_id(const struct weir_diagnostic *problem) {
   static const struct {
     const char *path_end;
     const char *id;
   } ids[] = {
-      {".maxAttempts", "attempts-clamped"},
+      {".retryPolicy.maxAttempts", "attempts-clamped"},
       {".hedgingPolicy", "hedging-ignored"},
       {".timeout", "timeout"},
       {".defaultTimeout", "timeout"},
@@ -149,13 +173,18 @@ static const char *load_warning_id(const struct weir_diagnostic *problem) {
       return ids[i].id;
     }
   }
-  return "load";
+  if (ends_with(problem->path, "]")) {
+    return strstr(problem->path, ".name[") != NULL ? "name-wildcard" : "entry-without-name";
+  }
+  return "unknown-key";
 }
 
 void load_on_problem(void *context, enum weir_policy_severity severity,
                      const struct weir_diagnostic *problem) {
   const struct load *load = context;
+  const struct place place = {
+      .file = load->file, .path = problem->path, .line = problem->line, .column = problem->column};
   findings_add(load->findings, severity,
-               severity == WEIR_POLICY_WARNING ? load_warning_id(problem) : "invalid", load->file,
-               load->other_file, problem);
+               severity == WEIR_POLICY_WARNING ? load_warning_id(problem) : "invalid", &place, NULL,
+               problem->message);
 }

@@ -19,7 +19,7 @@
 /* A place in a document. */
 struct place {
   const char *file; /* as it was given; borrowed */
-  char *path;       /* JSON path; "" = the whole; the finding's own */
+  const char *path; /* JSON path; "" = the whole */
   uint32_t line;    /* from 1; 0 = it has none */
   uint32_t column;
 };
@@ -27,9 +27,11 @@ struct place {
 struct finding {
   enum weir_policy_severity severity;
   const char *id; /* static; what a kind of finding is called for ever */
-  char *message;
+  char *text;     /* message and paths are in it */
+  const char *message;
   struct place place;
   struct place other; /* `file` NULL: there is none */
+  size_t nth;         /* in the order in which they were added */
 };
 
 struct findings {
@@ -42,10 +44,13 @@ struct findings {
 
 void findings_fini(struct findings *findings);
 
-/* Adds one, about a place in `file`; a second place that the diagnostic has is in `other_file`. */
+/* Adds one. What it is given is copied, but for `id` and the names of files. `other` NULL: there is
+ * no second place. */
 void findings_add(struct findings *findings, enum weir_policy_severity severity, const char *id,
-                  const char *file, const char *other_file,
-                  const struct weir_diagnostic *diagnostic);
+                  const struct place *place, const struct place *other, const char *message);
+
+/* In the order of their places; those that have none come last. */
+void findings_sort(struct findings *findings);
 
 /* How many were not kept. */
 size_t findings_n_left_out(const struct findings *findings);
@@ -56,6 +61,9 @@ void findings_print(const struct findings *findings, const struct output *output
 /* A list of {"severity", "id", "file", "path", "line", "column", "message"}, with "other" where there
  * is a second place. */
 json_t *findings_json(const struct findings *findings);
+
+/* {"file", "path", "line", "column"}; line and column are null where there are none. */
+json_t *place_json(const struct place *place);
 
 /* ---- a load's problems ---- */
 
