@@ -18,6 +18,7 @@
 
 static const struct verb *const verbs[] = {
     &verb_check,
+    &verb_init,
 };
 
 #define N_VERBS (sizeof verbs / sizeof verbs[0])

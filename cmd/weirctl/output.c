@@ -139,10 +139,22 @@ void output_foreign(const struct output *output, enum style style, const char *t
 }
 
 /* In ASCII, which no terminal and no locale takes for anything else. */
+char *output_json_text(const json_t *document) {
+  char *text = json_dumps(document, JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
+  if (text == NULL) {
+    complain_of_memory();
+  }
+  char *line = memory_new(strlen(text) + sizeof "\n");
+  memcpy(line, text, strlen(text));
+  line[strlen(text)] = '\n';
+  free(text);
+  return line;
+}
+
 void output_json(const struct output *output, json_t *document) {
-  (void)json_dumpf(document, output->file,
-                   JSON_INDENT(2) | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(15));
-  (void)fputc('\n', output->file);
+  char *text = output_json_text(document);
+  (void)fputs(text, output->file);
+  free(text);
   json_decref(document);
 }
 

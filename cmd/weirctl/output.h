@@ -33,6 +33,9 @@ __attribute__((format(printf, 3, 4))) void output_text(const struct output *outp
  * question mark. */
 void output_foreign(const struct output *output, enum style style, const char *text);
 
+/* A document as output_json prints it; free() ends it. */
+char *output_json_text(const json_t *document);
+
 /* Takes the document over. Keys stay in the order in which they were set. */
 void output_json(const struct output *output, json_t *document);
 

@@ -33,5 +33,6 @@ struct verb {
 };
 
 extern const struct verb verb_check;
+extern const struct verb verb_init;
 
 #endif /* WEIR_CMD_WEIRCTL_VERB_H */
