@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ARGUMENTS_MAX_OPTIONS 12
+#define ARGUMENTS_MAX_OPTIONS 16
 
 struct option_rule {
   const char *name;  /* without its dashes */

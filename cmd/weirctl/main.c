@@ -19,6 +19,7 @@
 static const struct verb *const verbs[] = {
     &verb_check,
     &verb_init,
+    &verb_explain,
 };
 
 #define N_VERBS (sizeof verbs / sizeof verbs[0])

@@ -10,7 +10,9 @@
 #include <weir/clock.h>
 #include <weir/throttle.h>
 
+#include "cmd/weirctl/output.h"
 #include "interceptors/breaker/breaker_layer.h"
+#include "interceptors/deadline/deadline.h"
 #include "interceptors/translation/translation.h"
 #include "src/outcome/outcome.h"
 #include "src/outcome/supposed.h"
@@ -506,4 +508,41 @@ enum weir_error simulation_run(const struct simulation_question *question,
     answer_out->retry.least_wait_ns = least.retry.least_wait_ns;
   }
   return error;
+}
+
+/* ---- single answers ---- */
+
+grpc_status_code simulation_visible(const struct weir_method_policy *method,
+                                    grpc_status_code code) {
+  const struct weir_outcome outcome = {.code = code, .origin = WEIR_ORIGIN_PEER};
+  struct weir_plan plan = {.method = method, .visible_code = code};
+  weir_interceptor *layer = NULL;
+  if (weir__translation_layer_new(NULL, &layer) != WEIR_OK) {
+    complain_of_memory();
+  }
+  if (!weir__outcome_is_ok(&outcome)) {
+    layer->vtable->present(layer, &outcome, &plan);
+  }
+  layer->vtable->destroy(layer);
+  return plan.visible_code;
+}
+
+int64_t simulation_limit_ns(const struct weir_method_policy *method, enum weir_call_shape shape,
+                            enum simulation_own own) {
+  const struct weir_event event = {.now_ns = STARTED_AT_NS};
+  struct weir_plan plan = {
+      .method = method,
+      .started_at_ns = STARTED_AT_NS,
+      .shape = shape,
+      .deadline_at_ns = own == SIMULATION_OWN_FAR ? WEIR_NO_DEADLINE - 1 : WEIR_NO_DEADLINE,
+  };
+  weir_interceptor *layer = NULL;
+  if (weir__deadline_layer_new(NULL, &layer) != WEIR_OK) {
+    complain_of_memory();
+  }
+  (void)layer->vtable->admit(layer, NULL, &event, &plan);
+  layer->vtable->destroy(layer);
+  return plan.deadline_bound == WEIR_DEADLINE_BOUND_POLICY
+             ? weir__instant_remaining(plan.deadline_at_ns, STARTED_AT_NS)
+             : WEIR_NO_LIMIT_NS;
 }

@@ -104,4 +104,18 @@ struct simulation_answer {
 WEIR_MUST_CHECK enum weir_error simulation_run(const struct simulation_question *question,
                                                struct simulation_answer *answer_out);
 
+/* What the caller sees of a peer's code. Ends weirctl when there is no memory. */
+grpc_status_code simulation_visible(const struct weir_method_policy *method, grpc_status_code code);
+
+/* What deadline a call brings. */
+enum simulation_own {
+  SIMULATION_OWN_NONE = 0,
+  SIMULATION_OWN_FAR /* farther away than any bound of the policy's */
+};
+
+/* What the policy leaves such a call; WEIR_NO_LIMIT_NS = it does not bound it. Ends weirctl when
+ * there is no memory. */
+int64_t simulation_limit_ns(const struct weir_method_policy *method, enum weir_call_shape shape,
+                            enum simulation_own own);
+
 #endif /* WEIR_CMD_WEIRCTL_SIMULATE_H */

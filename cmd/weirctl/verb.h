@@ -34,5 +34,6 @@ struct verb {
 
 extern const struct verb verb_check;
 extern const struct verb verb_init;
+extern const struct verb verb_explain;
 
 #endif /* WEIR_CMD_WEIRCTL_VERB_H */
