@@ -1,6 +1,7 @@
 /* Policies that users are shown: those in pages, and those of examples/policies.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +12,16 @@
 
 #include <cmocka.h>
 
+#include <grpc/status.h>
+
+#include "src/policy/policy.h"
 #include "test/unit/policy/loaded.h"
+
+#define MS WEIR_MS_NS
+#define SECONDS WEIR_SECOND_NS
+#define CODE(code) (UINT32_C(1) << GRPC_STATUS_##code)
+
+#define FOLDER "examples/policies/"
 
 /* Ends with free. */
 static char *read_page(const char *path) {
@@ -68,9 +78,154 @@ static void every_json_block_of_a_page_is_a_policy(void **state) {
   }
 }
 
+/* ---- examples/policies ---- */
+
+static bool ends_with(const char *text, const char *end) {
+  const size_t size = strlen(text);
+  return size > strlen(end) && strcmp(text + size - strlen(end), end) == 0;
+}
+
+static void every_example_is_accepted_and_explained(void **state) {
+  (void)state;
+  char path[300];
+  int n_files = 0;
+  char *readme = read_page(FOLDER "README.md");
+  DIR *folder = opendir(FOLDER);
+  assert_non_null(folder);
+  for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+    if (!ends_with(entry->d_name, ".json")) {
+      continue;
+    }
+    (void)snprintf(path, sizeof path, FOLDER "%s", entry->d_name);
+    char *text = read_page(path);
+    accept_without_a_word(path, text, strlen(text));
+    free(text);
+    (void)snprintf(path, sizeof path, "](%s)", entry->d_name);
+    if (strstr(readme, path) == NULL) {
+      fail_msg("README.md says nothing of %s", entry->d_name);
+    }
+    n_files++;
+  }
+  (void)closedir(folder);
+  free(readme);
+  assert_true(n_files >= 12);
+}
+
+/* What holds for a method. */
+struct effective {
+  const char *why;
+  const char *file;
+  const char *method;
+  int64_t timeout_ns; /* 0: none */
+  int64_t per_attempt_timeout_ns;
+  uint32_t max_attempts;
+  uint32_t retryable_codes;
+  int64_t max_timeout_ns;
+  bool on_refusal;
+  bool on_failure;
+  int8_t not_found; /* what it becomes */
+  size_t n_kept_keys;
+};
+
+#define BUILT_IN WEIR_TRANSLATION_DEFAULT
+#define INTERNAL GRPC_STATUS_INTERNAL
+
+static const struct effective table[] = {
+    {"an idempotent read", "edge", "/shop.Catalog/GetItem", 1500 * MS, 0, 3, CODE(UNAVAILABLE),
+     10 * SECONDS, true, false, BUILT_IN, 0},
+    {"all else", "edge", "/shop.Cart/Add", 3 * SECONDS, 0, 1, 0, 10 * SECONDS, true, false,
+     BUILT_IN, 0},
+    {"an account that there is not is not told of", "public_edge", "/shop.Account/Get", 3 * SECONDS,
+     0, 1, 0, 10 * SECONDS, true, false, INTERNAL, 0},
+    {"an item that there is not is", "public_edge", "/shop.Catalog/GetItem", 3 * SECONDS, 0, 1, 0,
+     10 * SECONDS, true, false, BUILT_IN, 1},
+    {"a read within the data centre", "internal", "/stock.Levels/Get", 1 * SECONDS, 300 * MS, 3,
+     CODE(UNAVAILABLE), 5 * SECONDS, true, false, BUILT_IN, 0},
+    {"a reservation is made once", "internal", "/stock.Levels/Reserve", 1 * SECONDS, 0, 1, 0,
+     5 * SECONDS, true, false, BUILT_IN, 0},
+    {"an import takes its time", "batch", "/warehouse.Import/Put", 300 * SECONDS, 0, 4,
+     CODE(UNAVAILABLE) | CODE(RESOURCE_EXHAUSTED) | CODE(ABORTED), 300 * SECONDS, true, false,
+     BUILT_IN, 0},
+    {"a watch has no timeout", "watch", "/stock.Levels/Watch", 0, 0, 4, CODE(UNAVAILABLE),
+     60 * SECONDS, true, false, BUILT_IN, 0},
+    {"a snapshot has", "watch", "/stock.Levels/Get", 2 * SECONDS, 0, 1, 0, 60 * SECONDS, true,
+     false, BUILT_IN, 0},
+    {"a charge is made once, and nothing stands in for it", "payment", "/bank.Payments/Charge",
+     5 * SECONDS, 0, 1, 0, 8 * SECONDS, false, false, INTERNAL, 1},
+    {"asking again is harmless", "payment", "/bank.Payments/GetStatus", 2 * SECONDS, 0, 2,
+     CODE(UNAVAILABLE), 8 * SECONDS, false, false, INTERNAL, 1},
+    {"older results are better than none", "search", "/shop.Search/Find", 300 * MS, 100 * MS, 2,
+     CODE(UNAVAILABLE), 60 * SECONDS, true, true, BUILT_IN, 0},
+    {"an index has none", "search", "/shop.Search/Reindex", 30 * SECONDS, 0, 1, 0, 60 * SECONDS,
+     false, false, BUILT_IN, 0},
+    {"a read that is repeated", "catalog", "/shop.Catalog/ListItems", 1 * SECONDS, 250 * MS, 3,
+     CODE(UNAVAILABLE) | CODE(RESOURCE_EXHAUSTED), 5 * SECONDS, true, false, BUILT_IN, 0},
+    {"a write that is not", "catalog", "/shop.Catalog/PutItem", 2 * SECONDS, 0, 1, 0, 5 * SECONDS,
+     true, false, BUILT_IN, 0},
+    {"the same message twice is dropped by its id", "notifications", "/notify.Push/Send",
+     20 * SECONDS, 5 * SECONDS, 3, CODE(UNAVAILABLE) | CODE(RESOURCE_EXHAUSTED), 30 * SECONDS, true,
+     false, BUILT_IN, 0},
+    {"a text message costs money", "notifications", "/notify.Sms/Send", 10 * SECONDS, 0, 1, 0,
+     30 * SECONDS, true, false, BUILT_IN, 0},
+    {"a lost leader or a lost race", "writer", "/ledger.Store/Commit", 5 * SECONDS, 800 * MS, 4,
+     CODE(ABORTED) | CODE(UNAVAILABLE), 10 * SECONDS, true, false, BUILT_IN, 0},
+    {"reads of the ledger", "writer", "/ledger.Store/Read", 1 * SECONDS, 0, 1, 0, 10 * SECONDS,
+     true, false, BUILT_IN, 0},
+    {"as gRPC has it", "service_config", "/helloworld.Greeter/SayHello", 1 * SECONDS, 0, 4,
+     CODE(UNAVAILABLE), 60 * SECONDS, true, false, BUILT_IN, 0},
+    {"no method is named", "shadow", "/any.Service/Method", 5 * SECONDS, 0, 1, 0, 60 * SECONDS,
+     true, false, BUILT_IN, 0},
+};
+
+static int64_t unless_none(int64_t duration_ns) {
+  return duration_ns == WEIR_NO_LIMIT_NS ? 0 : duration_ns;
+}
+
+static bool holds(const struct effective *row, const struct weir_method_policy *method) {
+  return unless_none(method->timeout_ns) == row->timeout_ns &&
+         unless_none(method->per_attempt_timeout_ns) == row->per_attempt_timeout_ns &&
+         method->retry.max_attempts == row->max_attempts &&
+         method->retry.retryable_codes == row->retryable_codes &&
+         method->deadline->max_timeout_ns == row->max_timeout_ns &&
+         method->fallback->on_refusal == row->on_refusal &&
+         method->fallback->on_failure == row->on_failure && method->translation->boundary &&
+         method->translation->codes[GRPC_STATUS_NOT_FOUND] == row->not_found &&
+         method->translation->n_keep_metadata == row->n_kept_keys;
+}
+
+/* All attempts and backoffs of a call that has attempts with a bound fit in its timeout: the last
+ * one is not cut off. */
+static bool attempts_fit(const struct weir_method_policy *method) {
+  int64_t sum_ns = method->per_attempt_timeout_ns * (int64_t)method->retry.max_attempts;
+  for (uint32_t nth = 1; nth < method->retry.max_attempts; nth++) {
+    sum_ns += weir_backoff_delay_ns(&method->retry, nth, 1.0);
+  }
+  return method->per_attempt_timeout_ns == WEIR_NO_LIMIT_NS || sum_ns < method->timeout_ns;
+}
+
+static void what_holds_for_methods_is_what_the_readme_says(void **state) {
+  (void)state;
+  char path[300];
+  for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+    struct loaded loaded;
+    (void)snprintf(path, sizeof path, FOLDER "%s.json", table[i].file);
+    char *text = read_page(path);
+    loaded_from_text(&loaded, text, LOAD_STRICT);
+    assert_int_equal(loaded.error, WEIR_OK);
+    const struct weir_method_policy *method = loaded_method(&loaded, table[i].method);
+    if (!holds(&table[i], method) || !attempts_fit(method)) {
+      fail_msg("%s, %s: %s", table[i].file, table[i].method, table[i].why);
+    }
+    loaded_fini(&loaded);
+    free(text);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_json_block_of_a_page_is_a_policy),
+      cmocka_unit_test(every_example_is_accepted_and_explained),
+      cmocka_unit_test(what_holds_for_methods_is_what_the_readme_says),
   };
   return cmocka_run_group_tests_name("policy examples", tests, NULL, NULL);
 }

@@ -422,23 +422,6 @@ static void the_core_gets_what_weir_does_not_handle_and_nothing_else(void **stat
   loaded_fini(&loaded);
 }
 
-/* A path out of testdata/ to what the user is shown. */
-static void the_examples_are_accepted_without_a_word(void **state) {
-  (void)state;
-  static const char *const files[] = {"batch", "edge", "payment", "service_config", "watch"};
-  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    char name[96];
-    struct loaded loaded;
-    snprintf(name, sizeof name, "../../../../examples/policies/%s.json", files[i]);
-    loaded_from_file(&loaded, name, LOAD_STRICT);
-    if (loaded.error != WEIR_OK || loaded.n_told != 0) {
-      loaded_print(&loaded);
-      fail_msg("%s: %s", files[i], weir_error_name(loaded.error));
-    }
-    loaded_fini(&loaded);
-  }
-}
-
 static void a_file_that_cannot_be_read_is_unavailable(void **state) {
   (void)state;
   struct loaded loaded;
@@ -462,7 +445,6 @@ int main(void) {
       cmocka_unit_test(the_breaker_is_set_by_its_own_keys),
       cmocka_unit_test(the_fallback_is_set_by_its_own_keys),
       cmocka_unit_test(the_core_gets_what_weir_does_not_handle_and_nothing_else),
-      cmocka_unit_test(the_examples_are_accepted_without_a_word),
       cmocka_unit_test(a_file_that_cannot_be_read_is_unavailable),
   };
   return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
