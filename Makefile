@@ -17,7 +17,7 @@ config = $(if $(CONFIG),--config=$(CONFIG))
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
-	@echo 'make docs                                   doc/policy.md, of the comments of policy.proto'
+	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
 	@echo 'make bench [ARGS="--json --quick PART"]     what decisions and calls cost (PART: decisions, calls)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
@@ -33,8 +33,8 @@ check: setup-check
 	@BAZEL='$(BAZEL)' bazel/test.sh $(config)
 
 docs: setup-check
-	@$(BAZEL) build //doc/policy:page >&2
-	@cp bazel-bin/doc/policy/policy.md doc/policy.md && chmod 644 doc/policy.md
+	@$(BAZEL) build //doc/policy:page //doc/policy:schema >&2
+	@install -m 644 bazel-bin/doc/policy/policy.md bazel-bin/doc/policy/policy.schema.json doc/
 
 model: setup-model
 	@test/model/check $(ARGS)

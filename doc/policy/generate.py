@@ -3,6 +3,7 @@
 #
 #   generate.py DESCRIPTOR page TEMPLATE     doc/policy.md: TEMPLATE, with tables for its <!-- table: Message -->
 #   generate.py DESCRIPTOR facts             rows of C, which test/doc/policy_facts_test.c holds against the code
+#   generate.py DESCRIPTOR schema            doc/policy.schema.json: a JSON Schema (draft 7), for editors
 #
 # DESCRIPTOR is what `protoc --include_source_info --descriptor_set_out` writes. Fails, and says all that it misses,
 # when a field has no meaning, no default, no range or no word on what is stricter, or when a message has no table.
@@ -79,13 +80,14 @@ class Field:
     def json_type(self):
         if self.is_map:
             return "object, code to code"
+        """Of one value, not of a list."""
         name = {FIELD.TYPE_BOOL: "boolean", FIELD.TYPE_UINT32: "integer", FIELD.TYPE_DOUBLE: "number",
                 FIELD.TYPE_STRING: "string", FIELD.TYPE_MESSAGE: "object", FIELD.TYPE_ENUM: "name"}[self.proto.type]
         if self.is_duration:
             name = "duration"
         elif self.proto.type_name == CODE:
             name = "code"
-        return "list of %ss" % name if self.listed else name
+        return name
 
     def default_json(self):
         """The default as JSON, or None when it is none that JSON has."""
@@ -117,6 +119,7 @@ class Schema:
         self.meanings = {}
         self.enums = {}
         self.faults = []
+        self.codes = [value.name for value in descriptor.enum_type[0].value if value.number != 0]  # all but OK
         for i, message in enumerate(descriptor.message_type):
             self.read_message((4, i), message)
         for message, fields in self.fields.items():
@@ -195,10 +198,11 @@ def shown_stricter(field):
 
 
 def shown_type(field):
+    text = "list of %ss" % field.json_type() if field.listed and not field.is_map else field.json_type()
     if not field.is_object or field.kind == "Policy":
-        return field.json_type()
+        return text
     in_method = {"Name": "methodconfigname", "RetryPolicy": "methodconfigretrypolicy"}
-    return "[%s](#%s)" % (field.json_type(), in_method.get(field.kind, field.kind.lower()))
+    return "[%s](#%s)" % (text, in_method.get(field.kind, field.kind.lower()))
 
 
 def shown_meaning(schema, field):
@@ -257,8 +261,10 @@ class Bounds:
         self.step = Decimal("0.000000001") if field.is_duration else Decimal(1)
         if field.is_a(FIELD.TYPE_DOUBLE):
             self.step = Decimal("0.000001")
+        self.lows = []  # whether the bound is a lower one, and so on, for each
         self.accepted = []
         self.refused = []
+        self.included = []
         self.ends = False
         for part in field.facts["Range"].split(";")[0].split(", "):
             self.read(part)
@@ -289,6 +295,9 @@ class Bounds:
     def bound(self, value, included, outwards):
         beyond = outwards * self.step
         self.ends = self.ends or outwards > 0
+        self.lows.append(outwards < 0)
+        if included:
+            self.included.append(Decimal(value))
         self.accepted.append(Decimal(value) if included else value - beyond)
         self.refused.append(value + beyond if included else Decimal(value))
 
@@ -351,13 +360,93 @@ def facts(schema):
     return "\n".join(lines) + "\n"
 
 
+# ---- the JSON schema ----
+
+
+def duration_schema(schema, field):
+    """A pattern can tell 0s from more, and no other length from another."""
+    zero = Bounds(schema, field).refused[0] == 0
+    return {"type": "string", "pattern": "^%s[0-9]{1,12}([.][0-9]{1,9})?s$" % ("(?!0+([.]0+)?s$)" if zero else "")}
+
+
+def number_schema(schema, field, enforced):
+    bounds = Bounds(schema, field)
+    whole = field.is_a(FIELD.TYPE_UINT32)
+    made = {"type": "integer" if whole else "number"}
+    for low, value in zip(bounds.lows, bounds.accepted):
+        word = "minimum" if low else "maximum"
+        if whole:
+            made[word] = int(value)
+        elif value in bounds.included:
+            made[word] = float(value)
+        else:
+            made["exclusive" + word.capitalize()] = float(bounds.refused[bounds.accepted.index(value)])
+    if enforced and field.name == "max_attempts":
+        made["minimum"] = 1  # a ban on retries
+    return made
+
+
+def value_schema(schema, field, enforced):
+    """Of one value, not of a list."""
+    if field.is_object:
+        return {"$ref": "#/definitions/%s%s" % (field.kind, "Enforced" if enforced else "")}
+    if field.is_map:
+        return {"type": "object", "propertyNames": {"enum": schema.codes}, "additionalProperties": {"enum": schema.codes}}
+    if field.is_duration:
+        return duration_schema(schema, field)
+    if field.is_a(FIELD.TYPE_UINT32, FIELD.TYPE_DOUBLE):
+        return number_schema(schema, field, enforced)
+    if field.proto.type_name == CODE:
+        return {"enum": schema.codes + list(range(1, len(schema.codes) + 1))}
+    if field.is_a(FIELD.TYPE_ENUM):
+        return {"enum": [value for value, _ in schema.values(field)]}
+    return {"type": field.json_type()}
+
+
+def field_schema(schema, field, enforced):
+    made = value_schema(schema, field, enforced or field.name == "enforce")
+    if field.listed and not field.is_map:
+        made = {"type": "array", "items": made}
+        if field.required:
+            made["minItems"] = 1
+    about = {"description": field.meaning}
+    default = field.default_json()
+    if default is not None:
+        about["default"] = json.loads(default)
+    if "$ref" in made:
+        made = {"allOf": [made]}  # draft 7 reads nothing beside a $ref
+    about.update(made)
+    return about
+
+
+def message_schema(schema, message, enforced):
+    fields = [field for field in schema.fields[message] if not (enforced and field.name == "enforce")]
+    made = {"description": schema.meanings[message], "type": "object",
+            "properties": {field.key: field_schema(schema, field, enforced) for field in fields},
+            "additionalProperties": False}
+    required = [field.key for field in fields if field.required]
+    if required and not enforced:
+        made["required"] = required
+    return made
+
+
+def json_schema(schema):
+    made = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "A weir policy"}
+    made["allOf"] = [{"$ref": "#/definitions/Policy"}]
+    made["definitions"] = {}
+    for message in schema.fields:
+        made["definitions"][message] = message_schema(schema, message, False)
+        made["definitions"][message + "Enforced"] = message_schema(schema, message, True)
+    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+
+
 def main():
     schema = Schema(sys.argv[1])
     text = ""
     if sys.argv[2] == "page":
         text = page(schema, sys.argv[3])
     elif not schema.faults:
-        text = facts(schema)
+        text = {"facts": facts, "schema": json_schema}[sys.argv[2]](schema)
     for fault in schema.faults:
         print(fault, file=sys.stderr)
     if schema.faults:
