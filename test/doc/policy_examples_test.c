@@ -143,7 +143,7 @@ static const struct effective table[] = {
      CODE(UNAVAILABLE), 5 * SECONDS, true, false, BUILT_IN, 0},
     {"a reservation is made once", "internal", "/stock.Levels/Reserve", 1 * SECONDS, 0, 1, 0,
      5 * SECONDS, true, false, BUILT_IN, 0},
-    {"an import takes its time", "batch", "/warehouse.Import/Put", 300 * SECONDS, 0, 4,
+    {"an import takes its time", "batch", "/warehouse.Import/Put", 300 * SECONDS, 60 * SECONDS, 4,
      CODE(UNAVAILABLE) | CODE(RESOURCE_EXHAUSTED) | CODE(ABORTED), 300 * SECONDS, true, false,
      BUILT_IN, 0},
     {"a watch has no timeout", "watch", "/stock.Levels/Watch", 0, 0, 4, CODE(UNAVAILABLE),
