@@ -21,7 +21,8 @@ DURATION = ".google.protobuf.Duration"
 STRUCT = ".google.protobuf.Struct"
 CODE = ".weir.v1.StatusCode"
 MAX_UINT32 = 4294967295
-STRICTER = ("less", "more", "true", "false", "a subset", "the same")
+STRICTER = ("less", "more", "true", "false", "a subset", "the earlier of", "the same", "the same for each",
+            "not enforced")
 
 # A fact begins at the start of a line, or behind a full stop.
 FACT = re.compile(r"(?:(?<=^)|(?<=[.] )|(?<=\n))(Default|Range|Warning|Stricter|Source): ")
@@ -89,6 +90,12 @@ class Field:
             name = "code"
         return name
 
+    def stricter(self):
+        """What is said of strictness, and, where it is an order of names, the names."""
+        names = re.findall(r"`(\w+)`", self.facts.get("Stricter", ""))
+        words = self.facts.get("Stricter", "").split(";")[0]
+        return (words.split(" `")[0], names) if names else (words, [])
+
     def default_json(self):
         """The default as JSON, or None when it is none that JSON has."""
         default = self.facts.get("Default", "")
@@ -153,7 +160,7 @@ class Schema:
             fault("say \"Range: \"")
         if not field.has_range and not field.is_object and "Range" in field.facts:
             fault("its type says the range")
-        if not field.is_object and field.facts.get("Stricter") not in STRICTER:
+        if not field.is_object and field.stricter()[0] not in STRICTER:
             fault("say \"Stricter: \", and one of %s" % ", ".join(STRICTER))
         for name, value in field.facts.items():
             if value.endswith("?"):
@@ -338,6 +345,10 @@ def c_string(text):
     return "NULL" if text is None else json.dumps(text)
 
 
+def c_bool(value):
+    return "true" if value else "false"
+
+
 def facts(schema):
     lines = ["/* Made from the comments of policy.proto by doc/policy/generate.py. */"]
     for message, fields in schema.fields.items():
@@ -350,13 +361,22 @@ def facts(schema):
                     for value in values:
                         for document in documents(schema, message, {field.key: bounds.text(value)}):
                             trials.append("{%s, %s}" % (verdict, c_string(document)))
+            pairs = []
             default = field.default_json()
-            stated = documents(schema, message, {field.key: default}) if default is not None else []
-            lines.append("{.message = %s, .field = %s, .stricter = %s, .ceiling = %s, .warned_of = %s, "
-                         ".with_default = {%s}, .trials = {%s}}," %
-                         (c_string(message), c_string(field.name), c_string(field.facts.get("Stricter")),
-                          "true" if field.ceiling else "false", "true" if "Warning" in field.facts else "false",
-                          ", ".join(list(map(c_string, stated)) + ["NULL"]), ", ".join(trials + ["{NONE, NULL}"])))
+            if default is not None and default != "[]":
+                stated = documents(schema, message, {field.key: default})
+                unstated = documents(schema, message, {})
+                pairs = ["{%s, %s}" % (c_string(one), c_string(other)) for one, other in zip(stated, unstated)]
+            stricter, order = field.stricter()
+            lines += [
+                "{.message = %s, .field = %s," % (c_string(message), c_string(field.name)),
+                " .has_default = %s," % c_bool(default is not None),
+                " .warned_of = %s," % c_bool("Warning" in field.facts),
+                " .stricter = %s, .ceiling = %s," % (c_string(stricter or None), c_bool(field.ceiling)),
+                " .order = {%s}," % ", ".join(list(map(c_string, order)) + ["NULL"]),
+                " .defaults = {%s}," % ", ".join(pairs + ["{NULL, NULL}"]),
+                " .trials = {%s}}," % ", ".join(trials + ["{NONE, NULL}"]),
+            ]
     return "\n".join(lines) + "\n"
 
 
@@ -391,7 +411,8 @@ def value_schema(schema, field, enforced):
     if field.is_object:
         return {"$ref": "#/definitions/%s%s" % (field.kind, "Enforced" if enforced else "")}
     if field.is_map:
-        return {"type": "object", "propertyNames": {"enum": schema.codes}, "additionalProperties": {"enum": schema.codes}}
+        codes = {"enum": schema.codes}
+        return {"type": "object", "propertyNames": codes, "additionalProperties": codes}
     if field.is_duration:
         return duration_schema(schema, field)
     if field.is_a(FIELD.TYPE_UINT32, FIELD.TYPE_DOUBLE):

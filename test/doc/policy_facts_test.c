@@ -20,14 +20,22 @@ struct trial {
   const char *document;
 };
 
+struct pair {
+  const char *with;
+  const char *without;
+};
+
 /* What a field's comment says. */
 struct fact {
   const char *message;
   const char *field;
+  bool has_default;     /* one that JSON has; else it is a word, or the field is required */
   const char *stricter; /* NULL: it is an object */
   bool ceiling;
   bool warned_of;
-  const char *with_default[4]; /* documents that state the default, one for each place */
+  const char *order[4]; /* of the values of an enum, the strictest first */
+  /* documents that state the default, and that don't: a pair for each place of the message */
+  struct pair defaults[4];
   struct trial trials[24];
 };
 
