@@ -221,12 +221,14 @@ struct weir_policy_load_options {
   void (*on_problem)(void *context, enum weir_policy_severity severity,
                      const struct weir_diagnostic *problem);
   void *context;
+  const char
+      *file_name; /* what the document is called where that matters; NULL = no file; copied */
 };
 
 #define WEIR_POLICY_LOAD_OPTIONS_INIT                                                      \
   {                                                                                        \
     .size = sizeof(struct weir_policy_load_options), .lenient = false, .on_problem = NULL, \
-    .context = NULL                                                                        \
+    .context = NULL, .file_name = NULL                                                     \
   }
 
 /* Reads a policy from a JSON document (RFC 8259, strictly). Every problem is told to
@@ -244,12 +246,13 @@ weir_policy_from_json(const char *json, size_t json_size,
                       const struct weir_allocator *allocator, weir_policy **policy_out,
                       struct weir_diagnostic *diagnostic);
 
-/* Reads a policy from a file, as weir_policy_from_json does.
+/* Reads a policy from a file, as weir_policy_from_json does. Its path is the document's name, unless
+ * the options have another.
  *
  * Ownership: as weir_policy_from_json; `path` is borrowed for the call.
  * Threads:   any thread; it blocks on the file.
- * Errors:    as weir_policy_from_json, and WEIR_ERROR_UNAVAILABLE when the file can't be read;
- *            `diagnostic` says why for that, too. */
+ * Errors:    as weir_policy_from_json, and WEIR_ERROR_UNAVAILABLE when the file can't be read or is
+ *            none (a directory, a pipe, a device); `diagnostic` names it and says why, too. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_policy_from_file(const char *path, const struct weir_policy_load_options *options,
                       const struct weir_allocator *allocator, weir_policy **policy_out,

@@ -109,15 +109,31 @@ void weir__problems_add(struct weir__problems *problems, enum weir_policy_severi
   }
 }
 
+__attribute__((format(printf, 2, 0))) static void word(struct weir_diagnostic *diagnostic,
+                                                       const char *format, va_list arguments) {
+  char *message = diagnostic->message;
+  const int n = vsnprintf(message, sizeof diagnostic->message, format, arguments);
+  make_printable(message, sizeof diagnostic->message, n >= (int)sizeof diagnostic->message);
+}
+
+void weir__diagnostic_word(struct weir_diagnostic *diagnostic, const char *format, ...) {
+  va_list arguments;
+  if (diagnostic != NULL) {
+    memset(diagnostic, 0, sizeof *diagnostic);
+    va_start(arguments, format);
+    word(diagnostic, format, arguments);
+    va_end(arguments);
+  }
+}
+
 void weir__problems_tell(struct weir__problems *problems, enum weir_policy_severity severity,
                          const struct weir__path *path, const char *format, ...) {
   struct weir_diagnostic problem = {.line = 0, .column = 0};
   va_list arguments;
   weir__path_print(path, problem.path, sizeof problem.path);
   va_start(arguments, format);
-  const int n = vsnprintf(problem.message, sizeof problem.message, format, arguments);
+  word(&problem, format, arguments);
   va_end(arguments);
-  make_printable(problem.message, sizeof problem.message, n >= (int)sizeof problem.message);
   if (problems->text != NULL) {
     weir__json_place_move(problems->text, &problems->place, place_of(problems, path));
     problem.line = problems->place.line;

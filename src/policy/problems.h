@@ -48,6 +48,10 @@ __attribute__((format(printf, 4, 5))) void weir__problems_tell(struct weir__prob
                                                                const struct weir__path *path,
                                                                const char *format, ...);
 
+/* Words a diagnostic that is about no place, as weir__problems_tell does. NULL is allowed. */
+__attribute__((format(printf, 2, 3))) void weir__diagnostic_word(struct weir_diagnostic *diagnostic,
+                                                                 const char *format, ...);
+
 /* As text: "methodConfig[2].retryPolicy.maxBackoff". */
 void weir__path_print(const struct weir__path *path, char *out, size_t out_size);
 

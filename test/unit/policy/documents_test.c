@@ -6,12 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <grpc/status.h>
 
+#include "src/policy/json.h"
 #include "src/policy/policy.h"
 #include "test/unit/policy/loaded.h"
 
@@ -424,15 +428,88 @@ static void the_core_gets_what_weir_does_not_handle_and_nothing_else(void **stat
 
 static void a_file_that_cannot_be_read_is_unavailable(void **state) {
   (void)state;
-  struct loaded loaded;
-  loaded_from_file(&loaded, "no such file", LOAD_STRICT);
-  assert_int_equal(loaded.error, WEIR_ERROR_UNAVAILABLE);
-  assert_non_null(strstr(loaded.diagnostic.message, "opened"));
-  loaded_fini(&loaded);
-  loaded_from_file(&loaded, ".", LOAD_STRICT);
-  assert_int_equal(loaded.error, WEIR_ERROR_UNAVAILABLE);
-  assert_non_null(strstr(loaded.diagnostic.message, "read"));
-  loaded_fini(&loaded);
+  static const struct {
+    const char *path;
+    const char *says;
+  } rows[] = {
+      {"no such file", "no such file can't be opened: No such file or directory"},
+      {"test/unit/policy/testdata", "test/unit/policy/testdata is a directory, not a regular file"},
+      {"test/unit/policy/testdata/precedence.json/x",
+       "testdata/precedence.json/x can't be opened: Not a directory"},
+      {"/dev/null", "/dev/null is a device, not a regular file"},
+      {"/dev/zero", "/dev/zero is a device, not a regular file"},
+      {"bell\a.json", "bell?.json can't be opened"},
+      {"", " can't be opened: No such file or directory"},
+      {"a/very/long/path/whose/first/half/nobody/wants/to/be/told/of/since/its/end/says/which/file/"
+       "it/is.json",
+       "...e/first/half/nobody/wants/to/be/told/of/since/its/end/says/which/file/it/is.json "
+       "can't be opened: No such file"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir_diagnostic diagnostic;
+    weir_policy *policy = NULL;
+    memset(&diagnostic, 'z', sizeof diagnostic);
+    assert_int_equal(weir_policy_from_file(rows[i].path, NULL, NULL, &policy, &diagnostic),
+                     WEIR_ERROR_UNAVAILABLE);
+    assert_null(policy);
+    if (strstr(diagnostic.message, rows[i].says) == NULL) {
+      fail_msg("%s: %s", rows[i].path, diagnostic.message);
+    }
+    assert_string_equal(diagnostic.path, "");
+    assert_int_equal(diagnostic.line, 0);
+  }
+}
+
+/* Nobody writes to it, and who waited for that would do so for ever. */
+static void a_pipe_is_not_waited_for(void **state) {
+  (void)state;
+  char path[256];
+  struct weir_diagnostic diagnostic;
+  weir_policy *policy = NULL;
+  const char *folder = getenv("TEST_TMPDIR");
+  snprintf(path, sizeof path, "%s/pipe", folder != NULL ? folder : "/tmp");
+  (void)unlink(path);
+  assert_int_equal(mkfifo(path, 0600), 0);
+  assert_int_equal(weir_policy_from_file(path, NULL, NULL, &policy, &diagnostic),
+                   WEIR_ERROR_UNAVAILABLE);
+  assert_non_null(strstr(diagnostic.message, "is a pipe, not a regular file"));
+  (void)unlink(path);
+}
+
+/* Files of /proc say that they have no bytes. */
+static void a_file_without_a_size_is_read_to_its_end(void **state) {
+  (void)state;
+  struct weir_diagnostic diagnostic;
+  weir_policy *policy = NULL;
+  assert_int_equal(weir_policy_from_file("/proc/self/status", NULL, NULL, &policy, &diagnostic),
+                   WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(diagnostic.message,
+                      "no such word in JSON: null, true and false are, and strings have double "
+                      "quotes");
+}
+
+/* A byte more than a document may have, and a hole of a gibibyte. */
+static void a_file_that_is_too_large_is_not_read_to_its_end(void **state) {
+  (void)state;
+  static const off_t sizes[] = {WEIR__JSON_MAX_SIZE + 1, (off_t)1 << 30};
+  char path[256];
+  const char *folder = getenv("TEST_TMPDIR");
+  snprintf(path, sizeof path, "%s/large", folder != NULL ? folder : "/tmp");
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    struct counting_allocator allocator;
+    struct weir_diagnostic diagnostic;
+    weir_policy *policy = NULL;
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(truncate(path, sizes[i]), 0);
+    counting_allocator_init(&allocator);
+    assert_int_equal(weir_policy_from_file(path, NULL, &allocator.base, &policy, &diagnostic),
+                     WEIR_ERROR_INVALID_POLICY);
+    assert_string_equal(diagnostic.message, "the document is larger than 4 MiB");
+    assert_int_equal(allocator.n_outstanding, 0);
+  }
+  (void)unlink(path);
 }
 
 int main(void) {
@@ -446,6 +523,9 @@ int main(void) {
       cmocka_unit_test(the_fallback_is_set_by_its_own_keys),
       cmocka_unit_test(the_core_gets_what_weir_does_not_handle_and_nothing_else),
       cmocka_unit_test(a_file_that_cannot_be_read_is_unavailable),
+      cmocka_unit_test(a_pipe_is_not_waited_for),
+      cmocka_unit_test(a_file_without_a_size_is_read_to_its_end),
+      cmocka_unit_test(a_file_that_is_too_large_is_not_read_to_its_end),
   };
   return cmocka_run_group_tests_name("documents", tests, NULL, NULL);
 }
