@@ -11,6 +11,10 @@
 /* Up to this many keys are compared with each other; more are sorted. */
 #define FEW_KEYS 16
 
+/* The widths of struct weir__json_value. */
+#define PLACE_MASK 0x7fffffU
+#define KIND_MASK 0x7U
+
 struct reader {
   struct weir__json *json;
   const char *text;
@@ -61,11 +65,11 @@ static void skip_space(struct reader *reader) {
 static uint32_t add_value(struct reader *reader, enum weir__json_kind kind, size_t begin) {
   struct weir__json *json = reader->json;
   struct weir__json_value *value = &json->values[json->n_values];
-  value->begin = (uint32_t)begin;
-  value->end = (uint32_t)reader->at;
-  value->link = 0;
-  value->kind = (uint8_t)kind;
+  value->begin = (uint32_t)begin & PLACE_MASK;
+  value->kind = (uint32_t)kind & KIND_MASK;
   value->duplicate = false;
+  value->escaped = false;
+  value->link = (uint32_t)reader->at;
   return json->n_values++;
 }
 
@@ -212,14 +216,30 @@ static bool read_character(struct reader *reader) {
   return true;
 }
 
-/* Room for the escaped strings of the whole document. Each gets shorter by a byte at least and
- * loses its quotes, so with the length in front it needs one byte more than in the document, where
- * it has four at least. */
-static bool ensure_decoded(struct reader *reader) {
+/* What all strings with escapes take from here on, each with its size in front: escapes get no longer
+ * by being resolved. As far as the document is well-formed these are the strings that will be read. */
+static size_t measure_escaped(const struct reader *reader, size_t at) {
+  size_t n = 0;
+  for (; at < reader->size; at++) {
+    if (reader->text[at] == '"') {
+      bool escaped = false;
+      const size_t begin = ++at;
+      for (; at < reader->size && reader->text[at] != '"'; at++) {
+        escaped = escaped || reader->text[at] == '\\';
+        at += reader->text[at] == '\\' ? 1 : 0;
+      }
+      n += escaped ? at - begin + sizeof(uint32_t) : 0;
+    }
+  }
+  return n;
+}
+
+/* Room for the escaped strings of the whole document, when the first one is met. */
+static bool ensure_decoded(struct reader *reader, size_t quote_at) {
   struct weir__json *json = reader->json;
   if (json->decoded == NULL) {
-    const size_t most = reader->size + reader->size / 4 + 2 * sizeof(uint32_t);
-    json->decoded = json->allocator->allocate(json->allocator->context, most);
+    json->decoded =
+        json->allocator->allocate(json->allocator->context, measure_escaped(reader, quote_at));
   }
   return json->decoded != NULL;
 }
@@ -227,7 +247,7 @@ static bool ensure_decoded(struct reader *reader) {
 /* From the first escape on; what came before it is at `begin`. */
 static bool read_escaped(struct reader *reader, size_t begin, uint32_t *decoded_out) {
   struct weir__json *json = reader->json;
-  if (!ensure_decoded(reader)) {
+  if (!ensure_decoded(reader, begin - 1)) {
     return fail_memory(reader);
   }
   const uint32_t header = json->n_decoded;
@@ -252,7 +272,7 @@ static bool read_escaped(struct reader *reader, size_t begin, uint32_t *decoded_
   const uint32_t size = (uint32_t)n;
   memcpy(json->decoded + header, &size, sizeof size);
   json->n_decoded = header + (uint32_t)sizeof size + size;
-  *decoded_out = header + 1;
+  *decoded_out = header;
   return true;
 }
 
@@ -265,7 +285,8 @@ static bool read_string(struct reader *reader) {
       return false;
     }
   }
-  if (peek(reader) == '\\' && !read_escaped(reader, quote_at + 1, &decoded)) {
+  const bool escaped = peek(reader) == '\\';
+  if (escaped && !read_escaped(reader, quote_at + 1, &decoded)) {
     return false;
   }
   if (at_end(reader)) {
@@ -273,7 +294,10 @@ static bool read_string(struct reader *reader) {
   }
   reader->at++;
   const uint32_t index = add_value(reader, WEIR__JSON_STRING, quote_at);
-  reader->json->values[index].link = decoded;
+  if (escaped) {
+    reader->json->values[index].escaped = true;
+    reader->json->values[index].link = decoded;
+  }
   return true;
 }
 
@@ -375,7 +399,6 @@ static bool enter(struct reader *reader) {
 static bool leave(struct reader *reader, uint32_t index) {
   reader->depth--;
   reader->at++;
-  reader->json->values[index].end = (uint32_t)reader->at;
   reader->json->values[index].link = reader->json->n_values;
   return true;
 }
@@ -629,16 +652,38 @@ void weir__json_place_move(const char *text, struct weir__json_place *place, siz
 
 struct weir__json_text weir__json_string(const struct weir__json *json, uint32_t index) {
   const struct weir__json_value *value = &json->values[index];
-  if (value->link == 0) {
-    return (struct weir__json_text){json->text + value->begin + 1, value->end - value->begin - 2};
+  if (!value->escaped) {
+    return (struct weir__json_text){json->text + value->begin + 1, value->link - value->begin - 2};
   }
-  const char *header = json->decoded + (value->link - 1);
+  const char *header = json->decoded + value->link;
   uint32_t size = 0;
   memcpy(&size, header, sizeof size);
   return (struct weir__json_text){header + sizeof size, size};
 }
 
+/* Behind the string that begins at `at`. The document is known to be well-formed. */
+static size_t string_end(const char *text, size_t at) {
+  for (at++; text[at] != '"'; at++) {
+    at += text[at] == '\\' ? 1 : 0;
+  }
+  return at + 1;
+}
+
+/* Behind the array, object or string that begins at `at`. */
+static size_t find_end(const char *text, size_t at) {
+  size_t depth = 0;
+  do {
+    const char c = text[at];
+    depth += c == '[' || c == '{' ? 1 : 0;
+    depth -= c == ']' || c == '}' ? 1 : 0;
+    at = c == '"' ? string_end(text, at) : at + 1;
+  } while (depth > 0);
+  return at;
+}
+
 struct weir__json_text weir__json_source(const struct weir__json *json, uint32_t index) {
   const struct weir__json_value *value = &json->values[index];
-  return (struct weir__json_text){json->text + value->begin, value->end - value->begin};
+  const bool ends_at_link = value->kind < WEIR__JSON_ARRAY && !value->escaped;
+  const size_t end = ends_at_link ? value->link : find_end(json->text, value->begin);
+  return (struct weir__json_text){json->text + value->begin, end - value->begin};
 }

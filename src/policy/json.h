@@ -29,15 +29,19 @@ enum weir__json_kind {
 };
 
 /* A value, or a key. What an array or object holds follows it, an object's keys before their
- * values. */
+ * values. There are a hundred and more for each kibibyte of a document, so they are small. */
 struct weir__json_value {
-  uint32_t begin; /* its place in the document */
-  uint32_t end;
-  uint32_t link; /* of an array or object: the index behind all that it holds; of a string with
-                    escapes: its place in `decoded`, plus 1, where its size precedes it; else 0 */
-  uint8_t kind;
-  bool duplicate; /* a key that its object has had before */
+  uint32_t begin : 23; /* its place in the document */
+  uint32_t kind : 3;
+  bool duplicate : 1; /* a key that its object has had before */
+  bool escaped : 1;   /* a string that differs from its text */
+  /* Of an array or object: the index behind all that it holds; of an escaped string: its place in
+   * `decoded`, where its size precedes it; else its end in the document. */
+  uint32_t link;
 };
+
+_Static_assert(sizeof(struct weir__json_value) == 8, "it is small");
+_Static_assert(WEIR__JSON_MAX_SIZE < (size_t)1 << 23, "`begin` is wide enough");
 
 /* A document. Its values refer to `text`, which is borrowed until weir__json_fini. The root is at
  * index 0. */
@@ -89,7 +93,8 @@ static inline uint32_t weir__json_next(const struct weir__json *json, uint32_t i
 /* A string or a key, with its escapes resolved. */
 struct weir__json_text weir__json_string(const struct weir__json *json, uint32_t index);
 
-/* A value as it stands in the document. */
+/* A value as it stands in the document. The end of an array, an object or an escaped string is looked
+ * for, so it is nothing to ask of each. */
 struct weir__json_text weir__json_source(const struct weir__json *json, uint32_t index);
 
 #endif /* WEIR_SRC_POLICY_JSON_H */

@@ -196,6 +196,49 @@ static void escapes_are_resolved(void **state) {
   finish(f);
 }
 
+static void a_value_is_shown_as_it_stands(void **state) {
+  struct fixture *f = *state;
+  static const char *const sources[] = {
+      "[ 1, [ ], {\"]}\" : \"\\\"]\\\\\"}, \"a\\u0022b\", \"}\", -1.5e3 , null]",
+      "1",
+      "[ ]",
+      "{\"]}\" : \"\\\"]\\\\\"}",
+      "\"]}\"",
+      "\"\\\"]\\\\\"",
+      "\"a\\u0022b\"",
+      "\"}\"",
+      "-1.5e3",
+      "null",
+  };
+  assert_int_equal(read_text(f, sources[0]), WEIR_OK);
+  assert_int_equal(f->json.n_values, sizeof sources / sizeof sources[0]);
+  for (uint32_t i = 0; i < f->json.n_values; i++) {
+    const struct weir__json_text source = weir__json_source(&f->json, i);
+    if (source.size != strlen(sources[i]) || memcmp(source.text, sources[i], source.size) != 0) {
+      fail_msg("%s: %.*s", sources[i], (int)source.size, source.text);
+    }
+  }
+  finish(f);
+}
+
+/* What each takes beyond its text would show where there are most of them. */
+static void a_document_of_escaped_strings_is_read_in_its_own_size(void **state) {
+  struct fixture *f = *state;
+  enum { N = 100000, STRING_BYTES = 5 };
+  static char text[N * STRING_BYTES + 2];
+  text[0] = '[';
+  for (size_t i = 0; i < N; i++) {
+    memcpy(text + 1 + i * STRING_BYTES, i + 1 < N ? "\"\\n\"," : "\"\\n\"]", STRING_BYTES);
+  }
+  assert_int_equal(read_bytes(f, text, 1 + (size_t)N * STRING_BYTES), WEIR_OK);
+  assert_int_equal(f->json.n_decoded, N * (sizeof(uint32_t) + 1));
+  for (uint32_t i = 1; i <= N; i++) {
+    assert_int_equal(weir__json_string(&f->json, i).size, 1);
+    assert_int_equal(weir__json_string(&f->json, i).text[0], '\n');
+  }
+  finish(f);
+}
+
 static void depth_is_limited(void **state) {
   struct fixture *f = *state;
   enum { DEEP = 100000 };
@@ -309,6 +352,8 @@ int main(void) {
       cmocka_unit_test_setup(a_fault_leaves_no_byte_of_the_diagnostic_as_it_was, setup),
       cmocka_unit_test_setup(nul_bytes_are_refused_everywhere, setup),
       cmocka_unit_test_setup(escapes_are_resolved, setup),
+      cmocka_unit_test_setup(a_value_is_shown_as_it_stands, setup),
+      cmocka_unit_test_setup(a_document_of_escaped_strings_is_read_in_its_own_size, setup),
       cmocka_unit_test_setup(depth_is_limited, setup),
       cmocka_unit_test_setup(size_is_limited, setup),
       cmocka_unit_test_setup(repeated_keys_are_marked_but_for_the_first, setup),
