@@ -4,26 +4,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Odd, and without a pattern: the golden ratio in 64 bits. */
-#define MULTIPLIER UINT64_C(0x9e3779b97f4a7c15)
+#include "src/base/random.h"
 
-/* Eight bytes a step. The keys are the policy's own, so nothing is lost to someone who can guess
- * it. */
-static uint32_t hash_path(const char *path, size_t size) {
-  uint64_t hash = size * MULTIPLIER;
-  uint64_t word = 0;
-  for (; size >= sizeof word; path += sizeof word, size -= sizeof word) {
-    memcpy(&word, path, sizeof word);
-    hash = (hash ^ word) * MULTIPLIER;
-    hash ^= hash >> 32;
-  }
-  if (size > 0) {
-    word = 0;
-    memcpy(&word, path, size);
-    hash = (hash ^ word) * MULTIPLIER;
-    hash ^= hash >> 32;
-  }
-  return (uint32_t)(hash ^ hash >> 16);
+static uint32_t hash_path(const struct weir__method_table *table, const char *path, size_t size) {
+  return (uint32_t)weir__hash(&table->secret, path, size);
 }
 
 static bool slot_is(const struct weir__method_slot *slot, uint32_t hash, const char *path,
@@ -53,19 +37,25 @@ uint32_t weir__method_table_slots(uint32_t n_entries) {
   return n_slots;
 }
 
+void weir__method_table_init(struct weir__method_table *table, struct weir__method_slot *slots,
+                             uint32_t n_slots) {
+  *table = (struct weir__method_table){.slots = slots, .n_slots = n_slots};
+  weir__hash_secret_init(&table->secret, weir__random_or_default(NULL));
+}
+
 uint32_t weir__method_table_find(const struct weir__method_table *table, const char *path,
                                  size_t path_size) {
   if (table->n_slots == 0) {
     return WEIR__METHOD_NONE;
   }
   const struct weir__method_slot *slot =
-      find_slot(table, hash_path(path, path_size), path, path_size);
+      find_slot(table, hash_path(table, path, path_size), path, path_size);
   return slot->path != NULL ? slot->entry : WEIR__METHOD_NONE;
 }
 
 uint32_t weir__method_table_insert(struct weir__method_table *table, const char *path,
                                    uint32_t path_size, uint32_t entry) {
-  const uint32_t hash = hash_path(path, path_size);
+  const uint32_t hash = hash_path(table, path, path_size);
   struct weir__method_slot *slot = find_slot(table, hash, path, path_size);
   if (slot->path != NULL) {
     return slot->entry;
@@ -77,6 +67,7 @@ uint32_t weir__method_table_insert(struct weir__method_table *table, const char 
 }
 
 void weir__method_table_move(struct weir__method_table *to, const struct weir__method_table *from) {
+  to->secret = from->secret;
   for (uint32_t i = 0; i < from->n_slots; i++) {
     const struct weir__method_slot *slot = &from->slots[i];
     if (slot->path != NULL) {

@@ -1,12 +1,16 @@
 /* method_table – finds an entry by the path of a method, in the same time whatever the number of
  * entries.
  *
+ * Others choose the paths that are looked for, so the hash has a secret.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_POLICY_METHOD_TABLE_H
 #define WEIR_SRC_POLICY_METHOD_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "src/base/hash.h"
 
 /* No entry. */
 #define WEIR__METHOD_NONE UINT32_MAX
@@ -24,7 +28,12 @@ struct weir__method_table {
   struct weir__method_slot *slots; /* the owner's, zeroed at first */
   uint32_t n_slots;                /* a power of two, or 0 */
   uint32_t n_taken;
+  struct weir__hash_secret secret;
 };
+
+/* A table without entries; `slots` are zeroed. */
+void weir__method_table_init(struct weir__method_table *table, struct weir__method_slot *slots,
+                             uint32_t n_slots);
 
 /* How many slots `n_entries` want. */
 uint32_t weir__method_table_slots(uint32_t n_entries);
@@ -37,7 +46,7 @@ uint32_t weir__method_table_find(const struct weir__method_table *table, const c
 uint32_t weir__method_table_insert(struct weir__method_table *table, const char *path,
                                    uint32_t path_size, uint32_t entry);
 
-/* Puts all entries of a table into a larger, empty one. */
+/* Puts all entries of a table into a larger, empty one, which gets its secret. */
 void weir__method_table_move(struct weir__method_table *to, const struct weir__method_table *from);
 
 #endif /* WEIR_SRC_POLICY_METHOD_TABLE_H */

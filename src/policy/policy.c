@@ -372,8 +372,7 @@ static weir_policy *allocate_policy(const struct layout *layout,
   policy->allocator = allocator;
   atomic_init(&policy->n_shares, 1);
   policy->methods = methods;
-  policy->table.slots = slots;
-  policy->table.n_slots = (uint32_t)layout->n_slots;
+  weir__method_table_init(&policy->table, slots, (uint32_t)layout->n_slots);
   *block_out = (struct block){.translations = translations,
                               .fallbacks = fallbacks,
                               .kept = kept,
