@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include <google/protobuf/duration.upb.h>
+#include <upb/internal/table.h>
+#include <upb/internal/upb.h>
+#include <upb/msg_internal.h>
 #include <upb/reflection.h>
 #include <weir/v1/policy.upbdefs.h>
 
@@ -42,8 +45,21 @@ static void *document_allocate(upb_alloc *alloc, void *memory, size_t old_size, 
   return moved;
 }
 
+/* upb doubles an arena's blocks, however large they are, and of the last one half may stay empty. */
+static void limit_blocks(upb_Arena *arena) {
+  enum { BLOCK_BYTES = 32 * 1024 }; /* half of what the next block will have */
+  if (arena->last_size > BLOCK_BYTES) {
+    arena->last_size = BLOCK_BYTES;
+  }
+}
+
+void *weir__document_allocate(upb_Arena *arena, size_t size) {
+  limit_blocks(arena);
+  return upb_Arena_Malloc(arena, size);
+}
+
 void *weir__walk_allocate(struct weir__walk *walk, size_t size) {
-  void *memory = upb_Arena_Malloc(walk->document->arena, size);
+  void *memory = weir__document_allocate(walk->document->arena, size);
   walk->out_of_memory = walk->out_of_memory || memory == NULL;
   return memory;
 }
@@ -83,6 +99,45 @@ static void note_place(struct weir__walk *walk, uint32_t index, struct weir__ori
                                       .line = walk->origin_place.line,
                                       .column = walk->origin_place.column};
   walk->out_of_memory = !weir__origins_put(walk->origins, key, origin);
+}
+
+/* As upb_Array_New, but with room for so many, which is nearly always less than four. */
+static upb_Array *new_list(struct weir__walk *walk, const upb_FieldDef *field, uint32_t length) {
+  static const struct {
+    int type;
+    int size_lg2;
+  } sizes[] = {
+      {kUpb_CType_Bool, 0},   {kUpb_CType_UInt32, 2},  {kUpb_CType_Enum, 2},
+      {kUpb_CType_Double, 3}, {kUpb_CType_Message, 3}, {kUpb_CType_String, 4},
+  };
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    if (sizes[i].type == (int)upb_FieldDef_CType(field)) {
+      return _upb_Array_New(walk->document->arena, length, sizes[i].size_lg2);
+    }
+  }
+  return upb_Array_New(walk->document->arena, upb_FieldDef_CType(field));
+}
+
+/* As upb_Map_New, but with room for so many, and it looks whether its table could be allocated. */
+static upb_Map *new_map(struct weir__walk *walk, uint32_t length) {
+  upb_Map *map = upb_Arena_Malloc(walk->document->arena, sizeof *map);
+  if (map == NULL || !upb_strtable_init(&map->table, length, walk->document->arena)) {
+    return NULL;
+  }
+  map->key_size = 0;               /* a string */
+  map->val_size = sizeof(int32_t); /* an enum */
+  return map;
+}
+
+/* Of an array or an object. */
+static uint32_t count_members(const struct weir__walk *walk, uint32_t index) {
+  const uint32_t end = weir__json_next(walk->json, index);
+  const uint32_t is_object = walk->json->values[index].kind == WEIR__JSON_OBJECT ? 1 : 0;
+  uint32_t n = 0;
+  for (uint32_t i = index + 1; i < end; i = weir__json_next(walk->json, i + is_object)) {
+    n++;
+  }
+  return n;
 }
 
 /* ---- words for wrong values ---- */
@@ -426,8 +481,12 @@ static bool read_list(struct weir__walk *walk, const upb_FieldDef *field, uint32
     weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, path, "must not be empty");
     return false;
   }
-  upb_Array *list = upb_Message_Mutable(object->message, field, walk->document->arena).array;
-  walk->out_of_memory = walk->out_of_memory || list == NULL;
+  upb_Array *list = new_list(walk, field, count_members(walk, index));
+  if (list == NULL) {
+    walk->out_of_memory = true;
+    return false;
+  }
+  upb_Message_Set(object->message, field, (upb_MessageValue){.array_val = list}, NULL);
   struct weir__path element = {.parent = path, .index = 0};
   for (uint32_t i = index + 1; i < end && !walk->out_of_memory;
        i = weir__json_next(walk->json, i)) {
@@ -505,12 +564,12 @@ static bool read_map(struct weir__walk *walk, const upb_FieldDef *field, uint32_
     tell_duplicates_inside(walk, index, path);
     return refuse_kind(walk, index, path, "an object");
   }
-  if (!weir__document_reserve_map(walk->document->arena)) {
+  upb_Map *map = new_map(walk, count_members(walk, index));
+  if (map == NULL) {
     walk->out_of_memory = true;
     return false;
   }
-  upb_Map *map = upb_Message_Mutable(object->message, field, walk->document->arena).map;
-  walk->out_of_memory = walk->out_of_memory || map == NULL;
+  upb_Message_Set(object->message, field, (upb_MessageValue){.map_val = map}, NULL);
   const uint32_t end = weir__json_next(walk->json, index);
   for (uint32_t key = index + 1; key < end && !walk->out_of_memory;
        key = weir__json_next(walk->json, key + 1)) {
@@ -533,6 +592,7 @@ static bool read_map(struct weir__walk *walk, const upb_FieldDef *field, uint32_
 static bool read_field(struct weir__walk *walk, const upb_FieldDef *field, uint32_t index,
                        struct weir__object *object, const struct weir__path *path) {
   upb_MessageValue value = {.msg_val = NULL};
+  limit_blocks(walk->document->arena);
   if (upb_FieldDef_IsMap(field)) {
     return read_map(walk, field, index, object, path);
   }
@@ -564,13 +624,14 @@ static void read_known(struct weir__walk *walk, struct weir__object *object,
   object->given[i] = key_index + 1;
   note_place(walk, key_index + 1,
              (struct weir__origin_key){.message = object->message, .field = field});
+  object->has_null = object->has_null || kind_of(walk, key_index + 1) == WEIR__JSON_NULL;
   object->valid[i] = kind_of(walk, key_index + 1) != WEIR__JSON_NULL &&
                      read_field(walk, field, key_index + 1, object, &path);
 }
 
 /* Fields that are null count as left out, but no other spelling may give them again. */
 static void forget_nulls(struct weir__walk *walk, struct weir__object *object) {
-  for (size_t i = 0; i < WEIR__DOCUMENT_MAX_FIELDS; i++) {
+  for (size_t i = 0; i < WEIR__DOCUMENT_MAX_FIELDS && object->has_null; i++) {
     if (object->given[i] != 0 && kind_of(walk, object->given[i]) == WEIR__JSON_NULL) {
       object->given[i] = 0;
     }
@@ -654,6 +715,7 @@ static enum weir_error walk_document(struct weir__document *document, const stru
   if (walk.root == NULL || !weir__rules_prepare(&walk)) {
     return WEIR_ERROR_NO_MEMORY;
   }
+  walk.names.allocator = document->memory.allocator;
   if (json->values[0].kind != WEIR__JSON_OBJECT) {
     tell_duplicates_inside(&walk, 0, NULL);
     (void)refuse_kind(&walk, 0, NULL, "an object");
@@ -664,6 +726,7 @@ static enum weir_error walk_document(struct weir__document *document, const stru
   struct weir__object root = {
       .index = 0, .def = walk.root, .message = document->policy, .path = NULL};
   (void)read_message(&walk, &root);
+  weir__name_set_fini(&walk.names);
   if (walk.out_of_memory) {
     return WEIR_ERROR_NO_MEMORY;
   }

@@ -34,6 +34,9 @@ upb_Arena *weir__document_arena(struct weir__document_memory *memory,
  * there is no memory. */
 bool weir__document_reserve_map(upb_Arena *arena);
 
+/* As upb_Arena_Malloc, but without ever larger blocks. */
+void *weir__document_allocate(upb_Arena *arena, size_t size);
+
 /* Strings of the message are terminated. */
 struct weir__document {
   struct weir__document_memory memory;

@@ -171,72 +171,32 @@ static bool is_valid(const struct weir__object *object, const char *field) {
 
 /* ---- names ---- */
 
-static bool names_grow(struct weir__walk *walk) {
-  const uint32_t capacity = walk->n_named == 0 ? 16 : walk->n_named * 2;
-  struct weir__method_table table = {.n_slots = weir__method_table_slots(capacity)};
-  table.slots = weir__walk_allocate(walk, table.n_slots * sizeof *table.slots);
-  struct weir__named *named = weir__walk_allocate(walk, capacity * sizeof *named);
-  if (table.slots == NULL || named == NULL) {
-    return false;
-  }
-  memset(table.slots, 0, table.n_slots * sizeof *table.slots);
-  weir__method_table_move(&table, &walk->names);
-  if (walk->n_named > 0) {
-    memcpy(named, walk->named, walk->n_named * sizeof *named);
-  }
-  walk->names = table;
-  walk->named = named;
-  return true;
-}
-
-/* "/service/method", or "" for the entry without a name. */
-static bool print_name(struct weir__walk *walk, upb_StringView service, upb_StringView method,
-                       struct weir__json_text *path_out) {
-  path_out->size = service.size == 0 ? 0 : service.size + method.size + 2;
-  char *path = weir__walk_allocate(walk, path_out->size + 1);
-  path_out->text = path;
-  if (path == NULL) {
-    return false;
-  }
-  if (service.size > 0) {
-    path[0] = '/';
-    memcpy(path + 1, service.data, service.size);
-    path[1 + service.size] = '/';
-    if (method.size > 0) {
-      memcpy(path + 2 + service.size, method.data, method.size);
-    }
-  }
-  return true;
-}
-
 static void check_name_is_new(struct weir__walk *walk, const struct weir__object *object,
                               upb_StringView service, upb_StringView method) {
-  struct weir__json_text path;
-  if (walk->names.n_taken >= walk->names.n_slots / 2 && !names_grow(walk)) {
+  const struct weir__named name = {.name = object->message,
+                                   .config = (uint32_t)object->path->parent->parent->index,
+                                   .index = (uint32_t)object->path->index};
+  struct weir__named first;
+  switch (weir__name_set_add(&walk->names, &name, &first)) {
+  case WEIR__NAME_ADDED:
+    return;
+  case WEIR__NAME_NO_MEMORY:
+    walk->out_of_memory = true;
+    return;
+  case WEIR__NAME_FOUND:
+    break;
+  }
+  if (service.size == 0) {
+    weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                        "second default entry; the first is methodConfig[%u].name[%u]",
+                        (unsigned)first.config, (unsigned)first.index);
     return;
   }
-  if (!print_name(walk, service, method, &path)) {
-    return;
-  }
-  const uint32_t first =
-      weir__method_table_insert(&walk->names, path.text, (uint32_t)path.size, walk->n_named);
-  if (first != WEIR__METHOD_NONE) {
-    const struct weir__named *named = &walk->named[first];
-    if (path.size == 0) {
-      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
-                          "second default entry; the first is methodConfig[%zu].name[%zu]",
-                          named->config, named->name);
-    } else {
-      weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
-                          "second entry for %.*s; the first is methodConfig[%zu].name[%zu]",
-                          weir__text_cut(path.text, path.size, 2 * (size_t)SHOWN_SIZE), path.text,
-                          named->config, named->name);
-    }
-    return;
-  }
-  walk->named[walk->n_named].name = object->path->index;
-  walk->named[walk->n_named].config = object->path->parent->parent->index;
-  walk->n_named++;
+  weir__problems_tell(walk->problems, WEIR_POLICY_REFUSED, object->path,
+                      "second entry for /%.*s/%.*s; the first is methodConfig[%u].name[%u]",
+                      weir__text_cut(service.data, service.size, (size_t)3 * SHOWN_SIZE / 2),
+                      service.data, weir__text_cut(method.data, method.size, SHOWN_SIZE),
+                      method.data, (unsigned)first.config, (unsigned)first.index);
 }
 
 static bool holds(upb_StringView text, char c) {

@@ -14,7 +14,7 @@
 
 #include "src/policy/document.h"
 #include "src/policy/json.h"
-#include "src/policy/method_table.h"
+#include "src/policy/name_set.h"
 #include "src/policy/problems.h"
 
 /* Fields of one message, and rules; a test reads a document with all of policy.proto. */
@@ -46,12 +46,6 @@ struct weir__field_rule {
 /* What holds for an object once all its keys have been read. */
 typedef void weir__object_rule(struct weir__walk *walk, const struct weir__object *object);
 
-/* A method name that the document has had. */
-struct weir__named {
-  size_t config;
-  size_t name;
-};
-
 struct weir__walk {
   struct weir__document *document;
   const struct weir__json *json;
@@ -59,15 +53,13 @@ struct weir__walk {
   const upb_MessageDef *root;
   const upb_FieldDef *ruled_fields[WEIR__DOCUMENT_MAX_RULES];     /* in the order of the rules */
   const upb_MessageDef *ruled_messages[WEIR__DOCUMENT_MAX_RULES]; /* likewise */
-  struct weir__origins *origins; /* NULL: no places are wanted */
+  struct weir__origins *origins;                                  /* NULL: no places are wanted */
   enum weir__origin_kind origin_kind;
   struct weir__json_place origin_place; /* of the last value */
   bool in_enforce;                      /* what is read stands under `enforce` */
   bool out_of_memory;
   int64_t max_timeout_ns; /* the ceiling of unary calls */
-  struct weir__method_table names;
-  struct weir__named *named;
-  uint32_t n_named;
+  struct weir__name_set names;
 };
 
 /* An object of the document that is a message of the schema. */
@@ -80,6 +72,7 @@ struct weir__object {
    * right. */
   uint32_t given[WEIR__DOCUMENT_MAX_FIELDS];
   bool valid[WEIR__DOCUMENT_MAX_FIELDS];
+  bool has_null;
 };
 
 /* ---- document.c ---- */

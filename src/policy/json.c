@@ -199,6 +199,16 @@ static bool read_escape(struct reader *reader, char *out, size_t *n_out) {
   return true;
 }
 
+/* Moves over what most strings are made of altogether. */
+static void skip_ascii(struct reader *reader) {
+  const char *text = reader->text;
+  size_t at = reader->at;
+  while (at < reader->size && text[at] >= 0x20 && text[at] != '"' && text[at] != '\\') {
+    at++;
+  }
+  reader->at = at;
+}
+
 /* Moves over one character of a string. */
 static bool read_character(struct reader *reader) {
   const unsigned char c = (unsigned char)reader->text[reader->at];
@@ -280,10 +290,12 @@ static bool read_string(struct reader *reader) {
   const size_t quote_at = reader->at;
   uint32_t decoded = 0;
   reader->at++;
+  skip_ascii(reader);
   while (!at_end(reader) && peek(reader) != '"' && peek(reader) != '\\') {
     if (!read_character(reader)) {
       return false;
     }
+    skip_ascii(reader);
   }
   const bool escaped = peek(reader) == '\\';
   if (escaped && !read_escaped(reader, quote_at + 1, &decoded)) {
@@ -574,9 +586,10 @@ static bool read_document(struct reader *reader) {
 /* No fewer than the values and keys that a document of these bytes can have: each but the first has
  * one of these in front of it. */
 static size_t count_values(const char *text, size_t size) {
+  static const unsigned char is_counted[256] = {[','] = 1, [':'] = 1, ['['] = 1, ['{'] = 1};
   size_t n = 1;
   for (size_t i = 0; i < size; i++) {
-    n += text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{';
+    n += is_counted[(unsigned char)text[i]];
   }
   return n;
 }

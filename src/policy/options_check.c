@@ -15,6 +15,8 @@
 /* A6, retryThrottling. */
 #define MAX_TOKENS 1000
 
+#define UNKNOWN_STRUCT "a struct that this library does not know: see its size"
+
 enum weir_error weir__policy_refuse(struct weir_diagnostic *diagnostic, const char *message,
                                     const char *path_format, ...) {
   if (diagnostic != NULL) {
@@ -35,8 +37,7 @@ static enum weir_error copy_part(void *dst, size_t dst_size, const void *src, co
                                  struct weir_diagnostic *diagnostic) {
   const enum weir_error error = src == NULL ? WEIR_OK : weir__options_copy(dst, dst_size, src);
   if (error != WEIR_OK) {
-    (void)weir__policy_refuse(diagnostic, "a struct that this library does not know: see its size",
-                              "%s", path);
+    (void)weir__policy_refuse(diagnostic, UNKNOWN_STRUCT, "%s", path);
   }
   return error;
 }
@@ -172,8 +173,10 @@ static enum weir_error check_breaker(const struct weir_breaker_options *breaker,
 
 enum weir_error weir__policy_parts_init(struct weir__policy_parts *parts,
                                         const struct weir_policy_options *options,
+                                        const struct weir__policy_methods *methods,
                                         struct weir_diagnostic *diagnostic) {
   enum weir_error error = copy_parts(parts, options, diagnostic);
+  parts->methods = methods;
   if (error == WEIR_OK) {
     error = check_policy(&parts->policy, diagnostic);
   }
@@ -267,13 +270,15 @@ static const char *method_fault(const struct weir_method_options *method, const 
 /* The layer's path begins with "translation". */
 static enum weir_error copy_translation(struct weir__policy_method *method, size_t i,
                                         struct weir_diagnostic *diagnostic) {
-  char path[64];
   struct weir_diagnostic fault;
+  if (method->options.translation == NULL) {
+    return WEIR_OK;
+  }
   method->translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
-  (void)snprintf(path, sizeof path, "methods[%zu].translation", i);
-  const enum weir_error error = copy_part(&method->translation, sizeof method->translation,
-                                          method->options.translation, path, diagnostic);
+  const enum weir_error error = weir__options_copy(&method->translation, sizeof method->translation,
+                                                   method->options.translation);
   if (error != WEIR_OK) {
+    (void)weir__policy_refuse(diagnostic, UNKNOWN_STRUCT, "methods[%zu].translation", i);
     return error;
   }
   if (weir__translation_options_check(&method->translation, &fault) != WEIR_OK) {
@@ -284,13 +289,15 @@ static enum weir_error copy_translation(struct weir__policy_method *method, size
 
 static enum weir_error copy_fallback(struct weir__policy_method *method, size_t i,
                                      struct weir_diagnostic *diagnostic) {
-  char path[64];
   const char *field = NULL;
+  if (method->options.fallback == NULL) {
+    return WEIR_OK;
+  }
   method->fallback = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
-  (void)snprintf(path, sizeof path, "methods[%zu].fallback", i);
-  const enum weir_error error = copy_part(&method->fallback, sizeof method->fallback,
-                                          method->options.fallback, path, diagnostic);
+  const enum weir_error error =
+      weir__options_copy(&method->fallback, sizeof method->fallback, method->options.fallback);
   if (error != WEIR_OK) {
+    (void)weir__policy_refuse(diagnostic, UNKNOWN_STRUCT, "methods[%zu].fallback", i);
     return error;
   }
   const char *fault = fallback_fault(&method->fallback, &field);
@@ -299,21 +306,35 @@ static enum weir_error copy_fallback(struct weir__policy_method *method, size_t 
              : WEIR_OK;
 }
 
-enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts, size_t i,
-                                          struct weir__policy_method *method_out,
-                                          struct weir_diagnostic *diagnostic) {
-  /* The array is the program's, so its elements are as far apart as the program's struct is
-   * large. */
+/* An array is the program's, so its elements are as far apart as the program's struct is large. */
+static enum weir_error copy_method(const struct weir__policy_parts *parts, size_t i,
+                                   struct weir_method_options *method,
+                                   struct weir_diagnostic *diagnostic) {
   const char *first = (const char *)parts->policy.methods;
   size_t stride = 0;
-  const char *field = NULL;
-  struct weir_method_options *method = &method_out->options;
+  if (parts->methods != NULL) {
+    return parts->methods->next(parts->methods->context, i, method);
+  }
   *method = (struct weir_method_options)WEIR_METHOD_OPTIONS_INIT;
   memcpy(&stride, first, sizeof stride);
   const enum weir_error error = weir__options_copy(method, sizeof *method, first + i * stride);
   if (error != WEIR_OK) {
-    (void)weir__policy_refuse(diagnostic, "a struct that this library does not know: see its size",
-                              "methods[%zu]", i);
+    (void)weir__policy_refuse(diagnostic, UNKNOWN_STRUCT, "methods[%zu]", i);
+  }
+  return error;
+}
+
+size_t weir__policy_parts_n_methods(const struct weir__policy_parts *parts) {
+  return parts->methods != NULL ? parts->methods->n_methods : parts->policy.n_methods;
+}
+
+enum weir_error weir__policy_parts_method(const struct weir__policy_parts *parts, size_t i,
+                                          struct weir__policy_method *method_out,
+                                          struct weir_diagnostic *diagnostic) {
+  const char *field = NULL;
+  struct weir_method_options *method = &method_out->options;
+  const enum weir_error error = copy_method(parts, i, method, diagnostic);
+  if (error != WEIR_OK) {
     return error;
   }
   const char *fault = method_fault(method, &field);

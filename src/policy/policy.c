@@ -181,10 +181,11 @@ static enum weir_error measure(const struct weir__policy_parts *parts, struct la
   }
   measure_list(layout, parts->translation.keep_metadata, parts->translation.n_keep_metadata);
   measure_list(layout, parts->translation.keep_details, parts->translation.n_keep_details);
-  if (policy->n_methods > MAX_METHODS) {
+  const size_t n_methods = weir__policy_parts_n_methods(parts);
+  if (n_methods > MAX_METHODS) {
     return weir__policy_refuse(diagnostic, "more than 16777216 entries", "methods");
   }
-  for (size_t i = 0; i < policy->n_methods; i++) {
+  for (size_t i = 0; i < n_methods; i++) {
     struct weir__policy_method method;
     const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
     if (error != WEIR_OK) {
@@ -331,7 +332,7 @@ static enum weir_error add_methods(weir_policy *policy, const struct weir__polic
   policy->otherwise.translation = &policy->translation;
   policy->otherwise.retry_options = &policy->retry;
   policy->otherwise.fallback = &policy->fallback;
-  for (size_t i = 0; i < parts->policy.n_methods; i++) {
+  for (size_t i = 0; i < weir__policy_parts_n_methods(parts); i++) {
     struct weir__policy_method method;
     const enum weir_error error = weir__policy_parts_method(parts, i, &method, diagnostic);
     if (error != WEIR_OK) {
@@ -380,14 +381,15 @@ static weir_policy *allocate_policy(const struct layout *layout,
   return policy;
 }
 
-enum weir_error weir_policy_new(const struct weir_policy_options *options,
-                                const struct weir_allocator *allocator, weir_policy **policy_out,
-                                struct weir_diagnostic *diagnostic) {
+enum weir_error weir__policy_make(const struct weir_policy_options *options,
+                                  const struct weir__policy_methods *methods,
+                                  const struct weir_allocator *allocator, weir_policy **policy_out,
+                                  struct weir_diagnostic *diagnostic) {
   struct weir__policy_parts parts;
   struct layout layout;
   struct block block;
   *policy_out = NULL;
-  enum weir_error error = weir__policy_parts_init(&parts, options, diagnostic);
+  enum weir_error error = weir__policy_parts_init(&parts, options, methods, diagnostic);
   if (error == WEIR_OK) {
     error = measure(&parts, &layout, diagnostic);
   }
@@ -408,6 +410,12 @@ enum weir_error weir_policy_new(const struct weir_policy_options *options,
   }
   *policy_out = policy;
   return WEIR_OK;
+}
+
+enum weir_error weir_policy_new(const struct weir_policy_options *options,
+                                const struct weir_allocator *allocator, weir_policy **policy_out,
+                                struct weir_diagnostic *diagnostic) {
+  return weir__policy_make(options, NULL, allocator, policy_out, diagnostic);
 }
 
 /* ---- shares ---- */

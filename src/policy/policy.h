@@ -10,9 +10,18 @@
 
 #include <weir/policy.h>
 
+struct weir__policy_methods;
+
 /* The built-in defaults, for a channel that was given no policy: no retries, no throttle, all
  * layers as designed. It is static: shares may be taken and given back, and it needs no memory. */
 weir_policy *weir__policy_default(void);
+
+/* As weir_policy_new, with methods that are no array; NULL = the options' own. */
+WEIR_MUST_CHECK enum weir_error weir__policy_make(const struct weir_policy_options *options,
+                                                  const struct weir__policy_methods *methods,
+                                                  const struct weir_allocator *allocator,
+                                                  weir_policy **policy_out,
+                                                  struct weir_diagnostic *diagnostic);
 
 /* What these return is borrowed until the caller's share of `policy` ends. Any thread. */
 const char *weir__policy_name(const weir_policy *policy);

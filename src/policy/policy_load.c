@@ -5,6 +5,7 @@
 #include "src/base/options.h"
 #include "src/policy/document.h"
 #include "src/policy/document_file.h"
+#include "src/policy/policy.h"
 #include "src/policy/policy_options.h"
 #include "src/policy/problems.h"
 
@@ -23,7 +24,7 @@ static enum weir_error make_policy(const struct weir__document *document,
   struct weir_diagnostic fault;
   enum weir_error error = weir__policy_options_init(&options, document);
   if (error == WEIR_OK) {
-    error = weir_policy_new(&options.policy, allocator, policy_out, &fault);
+    error = weir__policy_make(&options.policy, &options.methods, allocator, policy_out, &fault);
   }
   if (error == WEIR_ERROR_INVALID_ARGUMENT) {
     weir__problems_add(problems, WEIR_POLICY_REFUSED, &fault);

@@ -44,47 +44,59 @@ static void fill_deadline(struct weir_deadline_options *options, const weir_v1_D
 
 /* `texts` NULL: the list was left out, which upb tells from an empty one. */
 static bool fill_list(const char *const **list, size_t *n_list, const upb_StringView *texts,
-                      size_t n_texts, upb_Arena *arena) {
+                      size_t n_texts, struct weir__policy_list *room, upb_Arena *arena) {
   if (texts == NULL) {
     return true;
   }
-  const char **copies = NULL;
-  if (n_texts > 0) {
-    copies = upb_Arena_Malloc(arena, n_texts * sizeof *copies);
-    if (copies == NULL) {
+  if (n_texts > room->length) {
+    room->items = weir__document_allocate(arena, n_texts * sizeof *room->items);
+    if (room->items == NULL) {
       return false;
     }
+    room->length = n_texts;
   }
   for (size_t i = 0; i < n_texts; i++) {
-    copies[i] = texts[i].data;
+    room->items[i] = texts[i].data;
   }
-  *list = copies;
+  *list = n_texts > 0 ? room->items : NULL;
   *n_list = n_texts;
   return true;
 }
 
 static bool fill_kept(struct weir_translation_options *options,
-                      const weir_v1_Translation *translation, upb_Arena *arena) {
+                      const weir_v1_Translation *translation, struct weir__policy_kept *kept,
+                      upb_Arena *arena) {
   size_t n_keys = 0;
   size_t n_types = 0;
   const upb_StringView *keys = weir_v1_Translation_keep_metadata(translation, &n_keys);
   const upb_StringView *types = weir_v1_Translation_keep_details(translation, &n_types);
-  return fill_list(&options->keep_metadata, &options->n_keep_metadata, keys, n_keys, arena) &&
-         fill_list(&options->keep_details, &options->n_keep_details, types, n_types, arena);
+  return fill_list(&options->keep_metadata, &options->n_keep_metadata, keys, n_keys,
+                   &kept->metadata, arena) &&
+         fill_list(&options->keep_details, &options->n_keep_details, types, n_types, &kept->details,
+                   arena);
+}
+
+/* A table has them by their names; OK is in none. */
+static int code_of(upb_StringView name) {
+  for (int code = 1; code < WEIR_N_STATUS_CODES; code++) {
+    const char *other = weir_status_code_name((grpc_status_code)code);
+    if (strncmp(other, name.data, name.size) == 0 && other[name.size] == '\0') {
+      return code;
+    }
+  }
+  return GRPC_STATUS_UNKNOWN;
 }
 
 static void fill_codes(struct weir_translation_options *options,
                        const weir_v1_Translation *translation) {
-  for (int code = 0; code < WEIR_N_STATUS_CODES; code++) {
-    int32_t becomes = 0;
-    const upb_StringView name =
-        upb_StringView_FromString(weir_status_code_name((grpc_status_code)code));
-    if (weir_v1_Translation_codes_get(translation, name, &becomes)) {
-      options->codes[code] = (int8_t)becomes;
-      if (code == GRPC_STATUS_DEADLINE_EXCEEDED) {
-        /* The channel's word comes before any table, but not before the method's. */
-        options->deadline_exceeded_as = WEIR_TRANSLATION_DEFAULT;
-      }
+  const weir_v1_Translation_CodesEntry *entry = NULL;
+  size_t at = kUpb_Map_Begin;
+  while ((entry = weir_v1_Translation_codes_next(translation, &at)) != NULL) {
+    const int code = code_of(weir_v1_Translation_CodesEntry_key(entry));
+    options->codes[code] = (int8_t)weir_v1_Translation_CodesEntry_value(entry);
+    if (code == GRPC_STATUS_DEADLINE_EXCEEDED) {
+      /* The channel's word comes before any table, but not before the method's. */
+      options->deadline_exceeded_as = WEIR_TRANSLATION_DEFAULT;
     }
   }
   if (weir_v1_Translation_has_deadline_exceeded_as(translation)) {
@@ -94,7 +106,8 @@ static void fill_codes(struct weir_translation_options *options,
 
 /* Lays what is given over what `options` has. */
 static bool fill_translation(struct weir_translation_options *options,
-                             const weir_v1_Translation *translation, upb_Arena *arena) {
+                             const weir_v1_Translation *translation, struct weir__policy_kept *kept,
+                             upb_Arena *arena) {
   if (translation == NULL) {
     return true;
   }
@@ -108,7 +121,7 @@ static bool fill_translation(struct weir_translation_options *options,
     options->max_message_bytes = weir_v1_Translation_max_message_bytes(translation);
   }
   fill_codes(options, translation);
-  return fill_kept(options, translation, arena);
+  return fill_kept(options, translation, kept, arena);
 }
 
 /* ---- breaker and retry ---- */
@@ -297,37 +310,26 @@ static void fill_method(struct weir_method_options *options, const weir_v1_Metho
   }
 }
 
-/* A translation of the entry's own stands over the channel's. */
-static bool fill_method_translation(struct weir_method_options *options,
-                                    const weir_v1_MethodConfig *config,
-                                    const struct weir_translation_options *channel,
-                                    upb_Arena *arena) {
-  if (!weir_v1_MethodConfig_has_translation(config)) {
-    return true;
+/* What an entry has of its own stands over the channel's. Entries in turn have it in two places, so
+ * that an entry's is not where the last one's was, which it is told by. */
+static bool fill_own(struct weir__policy_options *options, struct weir_method_options *method,
+                     const weir_v1_MethodConfig *config) {
+  if (weir_v1_MethodConfig_has_translation(config)) {
+    struct weir__policy_own_translation *own =
+        &options->own_translations[++options->n_own_translations % 2];
+    own->options = options->translation;
+    method->translation = &own->options;
+    if (!fill_translation(&own->options, weir_v1_MethodConfig_translation(config), &own->kept,
+                          options->arena)) {
+      return false;
+    }
   }
-  struct weir_translation_options *own = upb_Arena_Malloc(arena, sizeof *own);
-  if (own == NULL) {
-    return false;
+  if (weir_v1_MethodConfig_has_fallback(config)) {
+    struct weir_fallback_options *own = &options->own_fallbacks[++options->n_own_fallbacks % 2];
+    *own = options->fallback;
+    method->fallback = own;
+    fill_fallback(own, weir_v1_MethodConfig_fallback(config));
   }
-  *own = *channel;
-  options->translation = own;
-  return fill_translation(own, weir_v1_MethodConfig_translation(config), arena);
-}
-
-/* Likewise. */
-static bool fill_method_fallback(struct weir_method_options *options,
-                                 const weir_v1_MethodConfig *config,
-                                 const struct weir_fallback_options *channel, upb_Arena *arena) {
-  if (!weir_v1_MethodConfig_has_fallback(config)) {
-    return true;
-  }
-  struct weir_fallback_options *own = upb_Arena_Malloc(arena, sizeof *own);
-  if (own == NULL) {
-    return false;
-  }
-  *own = *channel;
-  options->fallback = own;
-  fill_fallback(own, weir_v1_MethodConfig_fallback(config));
   return true;
 }
 
@@ -341,46 +343,42 @@ static size_t count_names(const weir_v1_MethodConfig *const *configs, size_t n_c
   return n;
 }
 
-/* One entry for each name. */
-static bool fill_methods(struct weir_policy_options *options, const weir_v1_Policy *policy,
-                         upb_Arena *arena) {
-  size_t n_configs = 0;
-  const weir_v1_MethodConfig *const *configs = weir_v1_Policy_method_config(policy, &n_configs);
-  const size_t n_methods = count_names(configs, n_configs);
-  struct weir_method_options *methods = upb_Arena_Malloc(arena, n_methods * sizeof *methods);
-  size_t n = 0;
-  if (methods == NULL) {
-    return false;
+/* One entry for each name. They are asked for in order, so most often the entry of the document is
+ * the last one's. */
+static enum weir_error next_method(void *context, size_t nth,
+                                   struct weir_method_options *method_out) {
+  struct weir__policy_options *options = context;
+  struct weir__policy_cursor *cursor = &options->cursor;
+  if (nth == 0) {
+    *cursor = (struct weir__policy_cursor){.n_names = 0};
   }
-  for (size_t i = 0; i < n_configs; i++) {
-    size_t n_names = 0;
-    const weir_v1_Name *const *names = weir_v1_MethodConfig_name(configs[i], &n_names);
-    struct weir_method_options method;
-    fill_method(&method, configs[i]);
-    if (!fill_method_translation(&method, configs[i], options->translation, arena) ||
-        !fill_method_fallback(&method, configs[i], options->fallback, arena)) {
-      return false;
-    }
-    for (size_t j = 0; j < n_names; j++) {
-      methods[n] = method;
-      if (weir_v1_Name_has_service(names[j])) {
-        methods[n].service = weir_v1_Name_service(names[j]).data;
+  while (nth >= cursor->first + cursor->n_names) {
+    const weir_v1_MethodConfig *config = options->configs[cursor->next_config++];
+    cursor->first += cursor->n_names;
+    cursor->names = weir_v1_MethodConfig_name(config, &cursor->n_names);
+    if (cursor->n_names > 0) {
+      fill_method(&cursor->method, config);
+      if (!fill_own(options, &cursor->method, config)) {
+        return WEIR_ERROR_NO_MEMORY;
       }
-      if (weir_v1_Name_has_method(names[j])) {
-        methods[n].method = weir_v1_Name_method(names[j]).data;
-      }
-      n++;
     }
   }
-  options->methods = methods;
-  options->n_methods = n_methods;
-  return true;
+  const weir_v1_Name *name = cursor->names[nth - cursor->first];
+  *method_out = cursor->method;
+  if (weir_v1_Name_has_service(name)) {
+    method_out->service = weir_v1_Name_service(name).data;
+  }
+  if (weir_v1_Name_has_method(name)) {
+    method_out->method = weir_v1_Name_method(name).data;
+  }
+  return WEIR_OK;
 }
 
 enum weir_error weir__policy_options_init(struct weir__policy_options *options,
                                           const struct weir__document *document) {
   const weir_v1_Policy *policy = document->policy;
   struct weir_policy_options *whole = &options->policy;
+  *options = (struct weir__policy_options){.arena = document->arena};
   *whole = (struct weir_policy_options)WEIR_POLICY_OPTIONS_INIT;
   whole->deadline = &options->deadline;
   whole->translation = &options->translation;
@@ -407,10 +405,15 @@ enum weir_error weir__policy_options_init(struct weir__policy_options *options,
   options->fallback = (struct weir_fallback_options)WEIR_FALLBACK_OPTIONS_INIT;
   fill_fallback(&options->fallback, weir_v1_Policy_fallback(policy));
   options->translation = (struct weir_translation_options)WEIR_TRANSLATION_OPTIONS_INIT;
-  if (!fill_translation(&options->translation, weir_v1_Policy_translation(policy),
-                        document->arena) ||
-      !fill_methods(whole, policy, document->arena)) {
+  if (!fill_translation(&options->translation, weir_v1_Policy_translation(policy), &options->kept,
+                        document->arena)) {
     return WEIR_ERROR_NO_MEMORY;
   }
+  size_t n_configs = 0;
+  options->configs = weir_v1_Policy_method_config(policy, &n_configs);
+  options->methods =
+      (struct weir__policy_methods){.n_methods = count_names(options->configs, n_configs),
+                                    .next = next_method,
+                                    .context = options};
   return WEIR_OK;
 }
