@@ -172,7 +172,8 @@ struct weir_breaker_snapshot {
 #define WEIR_BREAKER_SNAPSHOT_INIT \
   { .size = sizeof(struct weir_breaker_snapshot), .state = WEIR_BREAKER_CLOSED }
 
-/* Makes a breaker, CLOSED. `scope` and `max_breakers` of the options are for channels.
+/* Makes a breaker, CLOSED. Of the options, `enabled`, `scope`, `max_breakers`, `deadline_floor_ns`
+ * and `ignore_resets` are for channels.
  *
  * Ownership: `options` is copied, NULL = the defaults; `allocator`, NULL = malloc, is borrowed
  *            until the breaker is freed. `*breaker_out` is the caller's until weir_breaker_free;
@@ -183,6 +184,19 @@ struct weir_breaker_snapshot {
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_breaker_new(const struct weir_breaker_options *options, const struct weir_allocator *allocator,
                  weir_breaker **breaker_out);
+
+/* Has a breaker go by other options, whatever state it is in; it is no change of state. What the
+ * same options are for is not touched. An open time, a lease and a ramp last from when they began
+ * for as long as the options say now; with fewer probes, those that are under way have their
+ * places, and none is let through until there are fewer of them; the window is empty if it or its
+ * buckets are of another length, and else judged at the next failure. doc/breaker.md, "When the
+ * policy changes".
+ *
+ * Ownership: `options` is copied, NULL = the defaults.
+ * Threads:   any thread, one at a time; calls may be under way.
+ * Errors:    as weir_breaker_new; nothing has changed then. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_breaker_set_options(weir_breaker *breaker, const struct weir_breaker_options *options);
 
 /* Ends a breaker. No thread may be using it; tickets need not be spent.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "interceptors/breaker/breaker_layer.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -16,15 +17,26 @@
 /* Of the breaker that calls share, where there may be others. */
 #define SHARED_NAME "other"
 
+/* The breakers of one scope, which the layers of a channel's policies have together. */
+struct breakers {
+  atomic_size_t n_shares;
+  struct weir__breaker_registry registry;
+};
+
 struct breaker_layer {
   weir_interceptor base;
   const struct weir_allocator *allocator;
   const char *name;
   struct weir_breaker_options options;
-  struct weir__breaker_registry registry;
+  struct breakers *breakers; /* NULL = they have never been switched on */
+
+  /* Of a layer that is to follow another, until it has caught up: */
+  struct breakers *former; /* of another scope; NULL = none */
+  struct weir__breaker_name former_name;
+  bool is_switched;
 };
 
-/* The breaker is plan->breaker_entry's; NULL: the layer is switched off. */
+/* The breaker is plan->breaker_entry's. */
 struct breaker_call {
   struct weir_breaker_ticket ticket;
 };
@@ -67,9 +79,9 @@ static enum weir_admission breaker_admit(weir_interceptor *self, void *call_stat
   struct breaker_call *call = call_state;
   struct weir__breaker_entry *entry = plan->breaker_entry;
   struct weir_breaker_view view;
-  enum weir_admission admission =
-      weir__breaker_registry_admit(&layer->registry, plan->path, plan->path_size, event->now_ns,
-                                   event->random, &entry, &call->ticket, &view);
+  enum weir_admission admission = weir__breaker_registry_admit(
+      &layer->breakers->registry, layer->options.mode, plan->path, plan->path_size, event->now_ns,
+      event->random, &entry, &call->ticket, &view);
   plan->breaker_entry = entry;
   if (admission == WEIR_ADMISSION_REFUSE) {
     plan->refused_as = WEIR_ORIGIN_LOCAL_BREAKER;
@@ -85,10 +97,12 @@ static enum weir_admission breaker_admit(weir_interceptor *self, void *call_stat
 
 static enum weir_admission breaker_resume(weir_interceptor *self, void *call_state,
                                           const struct weir_event *event, struct weir_plan *plan) {
+  const struct breaker_layer *layer = layer_of(self);
   const struct breaker_call *call = call_state;
   if (plan->breaker_entry == NULL ||
-      weir__breaker_registry_still_admits(&layer_of(self)->registry, plan->breaker_entry,
-                                          plan->path, plan->path_size, &call->ticket)) {
+      weir__breaker_registry_still_admits(&layer->breakers->registry, layer->options.mode,
+                                          plan->breaker_entry, plan->path, plan->path_size,
+                                          &call->ticket)) {
     return WEIR_ADMISSION_PROCEED;
   }
   struct weir_breaker_view view = weir_breaker_look(breaker_of(plan), event->now_ns);
@@ -158,10 +172,41 @@ static void breaker_release(weir_interceptor *self, void *call_state,
   }
 }
 
+static struct breakers *breakers_new(const struct weir_breaker_options *options,
+                                     const struct weir_allocator *allocator) {
+  struct breakers *breakers = weir__zalloc(allocator, sizeof *breakers);
+  if (breakers == NULL) {
+    return NULL;
+  }
+  atomic_init(&breakers->n_shares, 1);
+  if (weir__breaker_registry_init(&breakers->registry, options, allocator) != WEIR_OK) {
+    weir__free(allocator, breakers);
+    return NULL;
+  }
+  return breakers;
+}
+
+static struct breakers *breakers_ref(struct breakers *breakers) {
+  if (breakers != NULL) {
+    /* relaxed: the layer that is asked has a share */
+    atomic_fetch_add_explicit(&breakers->n_shares, 1, memory_order_relaxed);
+  }
+  return breakers;
+}
+
+static void breakers_unref(struct breakers *breakers, const struct weir_allocator *allocator) {
+  if (breakers != NULL &&
+      atomic_fetch_sub_explicit(&breakers->n_shares, 1, memory_order_acq_rel) == 1) {
+    weir__breaker_registry_fini(&breakers->registry);
+    weir__free(allocator, breakers);
+  }
+}
+
 static void breaker_destroy(weir_interceptor *self) {
   struct breaker_layer *layer = layer_of(self);
   const struct weir_allocator *allocator = layer->allocator;
-  weir__breaker_registry_fini(&layer->registry);
+  breakers_unref(layer->former, allocator);
+  breakers_unref(layer->breakers, allocator);
   weir__free(allocator, layer);
 }
 
@@ -184,11 +229,10 @@ static const struct weir_interceptor_vtable off_vtable = {
     .destroy = breaker_destroy,
 };
 
-enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *options,
-                                        const char *name, size_t n_known,
-                                        const struct weir_allocator *allocator,
-                                        weir_interceptor **layer_out) {
-  *layer_out = NULL;
+/* A layer without breakers. `*options_out` are what this library knows of `options`. */
+static enum weir_error layer_new(const struct weir_breaker_options *options, const char *name,
+                                 const struct weir_allocator *allocator,
+                                 struct breaker_layer **layer_out) {
   struct weir_breaker_options known = WEIR_BREAKER_OPTIONS_INIT;
   enum weir_error error = weir__options_copy(&known, sizeof known, options);
   if (error == WEIR_OK) {
@@ -197,7 +241,6 @@ enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *optio
   if (error != WEIR_OK) {
     return error;
   }
-  allocator = weir__allocator_or_default(allocator);
   struct breaker_layer *layer = weir__zalloc(allocator, sizeof *layer);
   if (layer == NULL) {
     return WEIR_ERROR_NO_MEMORY;
@@ -206,51 +249,82 @@ enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *optio
   layer->allocator = allocator;
   layer->name = name;
   layer->options = known;
-  error = weir__breaker_registry_init(&layer->registry, &known, allocator);
-  if (error != WEIR_OK) {
-    weir__free(allocator, layer);
-    return error;
-  }
-  (void)weir__breaker_registry_expect(&layer->registry, n_known); /* without, it is slower */
-  *layer_out = &layer->base;
+  *layer_out = layer;
   return WEIR_OK;
 }
 
-enum weir_error weir__breaker_layer_renew(weir_interceptor *self,
-                                          const struct weir_breaker_options *options,
-                                          const char *name, size_t n_known,
-                                          weir_interceptor **next_out) {
-  return weir__breaker_layer_new(options, name, n_known, layer_of(self)->allocator, next_out);
+/* Gives a layer that is switched on its breakers: the former layer's, or new ones. */
+static enum weir_error breakers_find(struct breaker_layer *layer, struct breakers *former) {
+  const struct weir_breaker_options *options = &layer->options;
+  if (former != NULL && former->registry.rules.scope == options->scope) {
+    layer->breakers = breakers_ref(former);
+    return weir__breaker_registry_prepare(&former->registry, options);
+  }
+  layer->breakers = breakers_new(options, layer->allocator);
+  layer->former = breakers_ref(former);
+  return layer->breakers != NULL ? WEIR_OK : WEIR_ERROR_NO_MEMORY;
 }
 
-void weir__breaker_layer_put_in_force(weir_interceptor *self) {
-  (void)self;
+static enum weir_error layer_begin(const struct weir_breaker_options *options, const char *name,
+                                   size_t n_known, const struct weir_allocator *allocator,
+                                   struct breakers *former, struct breaker_layer **layer_out) {
+  struct breaker_layer *layer = NULL;
+  enum weir_error error = layer_new(options, name, allocator, &layer);
+  if (error != WEIR_OK) {
+    return error;
+  }
+  if (layer->options.enabled) {
+    error = breakers_find(layer, former);
+  } else {
+    layer->breakers = breakers_ref(former);
+  }
+  if (error != WEIR_OK) {
+    breaker_destroy(&layer->base);
+    return error;
+  }
+  if (layer->options.enabled) {
+    /* without, it is slower */
+    (void)weir__breaker_registry_expect(&layer->breakers->registry, n_known);
+  }
+  *layer_out = layer;
+  return WEIR_OK;
 }
 
-void weir__breaker_layer_catch_up(weir_interceptor *self,
-                                  weir__breaker_layer_overridden_fn *changed, void *context) {
-  (void)self;
-  (void)changed;
-  (void)context;
+enum weir_error weir__breaker_layer_new(const struct weir_breaker_options *options,
+                                        const char *name, size_t n_known,
+                                        const struct weir_allocator *allocator,
+                                        weir_interceptor **layer_out) {
+  struct breaker_layer *layer = NULL;
+  enum weir_error error =
+      layer_begin(options, name, n_known, weir__allocator_or_default(allocator), NULL, &layer);
+  *layer_out = error == WEIR_OK ? &layer->base : NULL;
+  return error;
 }
 
 enum weir_error weir__breaker_layer_know(weir_interceptor *self, const char *path, size_t path_size,
                                          void **entry_out) {
+  const struct breaker_layer *layer = layer_of(self);
   struct weir__breaker_entry *entry = NULL;
-  enum weir_error error =
-      weir__breaker_registry_know(&layer_of(self)->registry, path, path_size, &entry);
+  enum weir_error error = WEIR_OK;
+  if (layer->options.enabled) {
+    error = weir__breaker_registry_know(&layer->breakers->registry, path, path_size, &entry);
+  }
   *entry_out = entry;
   return error;
+}
+
+/* In breakers of scope METHOD, "/pkg.Service/" is nobody's key. */
+static bool is_no_method(const struct breaker_layer *layer, const char *path, size_t path_size) {
+  return layer->options.scope == WEIR_BREAKER_SCOPE_METHOD && path_size > 0 &&
+         path[path_size - 1] == '/';
 }
 
 enum weir_error weir__breaker_layer_know_named(weir_interceptor *self, const char *path,
                                                size_t path_size) {
   void *entry = NULL;
-  bool is_service = path_size > 0 && path[path_size - 1] == '/';
-  if (is_service && layer_of(self)->options.scope == WEIR_BREAKER_SCOPE_METHOD) {
-    return WEIR_OK;
-  }
-  return weir__breaker_layer_know(self, path, path_size, &entry);
+  return is_no_method(layer_of(self), path, path_size)
+             ? WEIR_OK
+             : weir__breaker_layer_know(self, path, path_size, &entry);
 }
 
 static void name_set(struct weir__breaker_name *name, const char *text, size_t size) {
@@ -259,8 +333,10 @@ static void name_set(struct weir__breaker_name *name, const char *text, size_t s
   name->text[name->size] = '\0';
 }
 
-static void name_set_shared(const struct breaker_layer *layer, struct weir__breaker_name *name) {
-  const char *text = layer->options.scope == WEIR_BREAKER_SCOPE_CHANNEL ? layer->name : SHARED_NAME;
+/* Of the breaker that all calls have, or those beyond the bound. */
+static void name_set_shared(const struct breaker_layer *layer, enum weir_breaker_scope scope,
+                            struct weir__breaker_name *name) {
+  const char *text = scope == WEIR_BREAKER_SCOPE_CHANNEL ? layer->name : SHARED_NAME;
   name_set(name, text, strlen(text));
 }
 
@@ -271,47 +347,49 @@ void weir__breaker_layer_name(weir_interceptor *self, const struct weir_plan *pl
   if (entry == NULL) {
     name_set(name_out, "", 0);
   } else if (entry->kind == WEIR__BREAKER_SHARED) {
-    name_set_shared(layer, name_out);
+    name_set_shared(layer, layer->options.scope, name_out);
   } else {
-    name_set(name_out, plan->path,
-             weir__breaker_registry_key_size(&layer->registry, plan->path, plan->path_size));
+    name_set(
+        name_out, plan->path,
+        weir__breaker_registry_key_size(&layer->breakers->registry, plan->path, plan->path_size));
   }
 }
 
 /* Completes the names that the registry does not know. */
-struct overriding {
-  const struct breaker_layer *layer;
-  weir__breaker_layer_overridden_fn *overridden;
+struct telling {
+  struct weir__breaker_name shared_name;
+  weir__breaker_layer_overridden_fn *told;
   void *context;
 };
 
-static void tell_overridden(void *context, enum weir__breaker_kind kind,
-                            const struct weir__breaker_name *name,
-                            enum weir_breaker_override override,
-                            const struct weir_breaker_view *view) {
-  const struct overriding *overriding = context;
-  struct weir__breaker_name own;
-  if (kind == WEIR__BREAKER_SHARED) {
-    name_set_shared(overriding->layer, &own);
-    name = &own;
-  }
-  overriding->overridden(overriding->context, name, override, view);
+static void tell(void *context, enum weir__breaker_kind kind, const struct weir__breaker_name *name,
+                 enum weir_breaker_override override, const struct weir_breaker_view *view) {
+  const struct telling *telling = context;
+  telling->told(telling->context, kind == WEIR__BREAKER_SHARED ? &telling->shared_name : name,
+                override, view);
 }
 
 enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char *path,
                                              size_t path_size, enum weir_breaker_override override,
                                              weir__breaker_layer_overridden_fn *overridden,
                                              void *context) {
-  struct breaker_layer *layer = layer_of(self);
-  struct overriding overriding = {.layer = layer, .overridden = overridden, .context = context};
+  const struct breaker_layer *layer = layer_of(self);
   struct weir__breaker_entry *entry = NULL;
   struct weir_breaker_view view;
+  if (!layer->options.enabled) {
+    return WEIR_ERROR_UNAVAILABLE;
+  }
   if (path == NULL) {
-    weir__breaker_registry_override_all(&layer->registry, override, tell_overridden, &overriding);
+    struct telling telling = {.told = overridden, .context = context};
+    name_set_shared(layer, layer->options.scope, &telling.shared_name);
+    weir__breaker_registry_override_all(&layer->breakers->registry, override, tell, &telling);
     return WEIR_OK;
   }
-  enum weir_error error = weir__breaker_registry_override_one(&layer->registry, path, path_size,
-                                                              override, &entry, &view);
+  if (is_no_method(layer, path, path_size)) {
+    return WEIR_ERROR_INVALID_ARGUMENT;
+  }
+  enum weir_error error = weir__breaker_registry_override_one(&layer->breakers->registry, path,
+                                                              path_size, override, &entry, &view);
   if (entry != NULL) {
     const struct weir_plan plan = {.path = path, .path_size = path_size, .breaker_entry = entry};
     struct weir__breaker_name name;
@@ -320,6 +398,55 @@ enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char 
   }
   return error;
 }
+
+/* --- one layer after the other --- */
+
+enum weir_error weir__breaker_layer_renew(weir_interceptor *self,
+                                          const struct weir_breaker_options *options,
+                                          const char *name, size_t n_known,
+                                          weir_interceptor **next_out) {
+  const struct breaker_layer *layer = layer_of(self);
+  struct breaker_layer *next = NULL;
+  enum weir_error error =
+      layer_begin(options, name, n_known, layer->allocator, layer->breakers, &next);
+  if (error == WEIR_OK && next->former != NULL) {
+    name_set_shared(layer, next->former->registry.rules.scope, &next->former_name);
+  }
+  *next_out = error == WEIR_OK ? &next->base : NULL;
+  return error;
+}
+
+void weir__breaker_layer_put_in_force(weir_interceptor *self) {
+  struct breaker_layer *layer = layer_of(self);
+  struct breakers *breakers = layer->breakers;
+  if (layer->former != NULL) {
+    weir__breaker_registry_inherit(&breakers->registry, &layer->former->registry);
+    (void)weir__breaker_registry_switch(&layer->former->registry, false);
+  } else if (layer->options.enabled) {
+    weir__breaker_registry_set_options(&breakers->registry, &layer->options);
+  }
+  layer->is_switched = breakers != NULL &&
+                       weir__breaker_registry_switch(&breakers->registry, layer->options.enabled);
+}
+
+void weir__breaker_layer_catch_up(weir_interceptor *self,
+                                  weir__breaker_layer_overridden_fn *changed, void *context) {
+  struct breaker_layer *layer = layer_of(self);
+  struct telling telling = {.shared_name = layer->former_name, .told = changed, .context = context};
+  struct breakers *former = layer->former;
+  if (former != NULL) {
+    layer->former = NULL;
+    weir__breaker_registry_catch_up(&former->registry, tell, &telling);
+    breakers_unref(former, layer->allocator);
+  }
+  if (layer->is_switched) {
+    layer->is_switched = false;
+    name_set_shared(layer, layer->breakers->registry.rules.scope, &telling.shared_name);
+    weir__breaker_registry_catch_up(&layer->breakers->registry, tell, &telling);
+  }
+}
+
+/* --- reading --- */
 
 enum weir_error weir__breaker_layer_snapshot(weir_interceptor *self, const char *path,
                                              size_t path_size, int64_t now_ns,
@@ -331,7 +458,8 @@ enum weir_error weir__breaker_layer_snapshot(weir_interceptor *self, const char 
   }
   enum weir_error error = WEIR_ERROR_UNAVAILABLE;
   if (layer->options.enabled) {
-    error = weir__breaker_registry_snapshot(&layer->registry, path, path_size, now_ns, out);
+    error =
+        weir__breaker_registry_snapshot(&layer->breakers->registry, path, path_size, now_ns, out);
   }
   if (error != WEIR_OK) {
     memset(out, 0, size);
@@ -341,9 +469,12 @@ enum weir_error weir__breaker_layer_snapshot(weir_interceptor *self, const char 
 }
 
 uint32_t weir__breaker_layer_n_breakers(weir_interceptor *self) {
-  return weir__breaker_registry_n_breakers(&layer_of(self)->registry);
+  const struct breaker_layer *layer = layer_of(self);
+  return layer->options.enabled ? weir__breaker_registry_n_breakers(&layer->breakers->registry) : 0;
 }
 
 uint64_t weir__breaker_layer_n_overflowed(weir_interceptor *self) {
-  return weir__breaker_registry_n_overflowed(&layer_of(self)->registry);
+  const struct breaker_layer *layer = layer_of(self);
+  return layer->breakers != NULL ? weir__breaker_registry_n_overflowed(&layer->breakers->registry)
+                                 : 0;
 }

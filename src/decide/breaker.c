@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/base/random.h"
+#include "src/decide/breaker_numbers.h"
 #include "src/decide/breaker_phase.h"
 #include "src/decide/breaker_probes.h"
 #include "src/decide/breaker_streak.h"
@@ -43,17 +44,20 @@ static void view_change(struct weir_breaker_view *view_out, uint64_t from, uint6
   view_out->changed_from = weir__breaker_phase_state(from);
 }
 
-/* Writes at_ns for a change that this thread has made, and then says that it is there. An override
- * may come in between, and even further changes with an at_ns of their own: `old` was read before
- * the phase was seen to be still this thread's, so if it is still there, no other has been
- * written. (Acquire, so that it is read before. The
- * phase's exchange publishes at_ns.) */
+/* Writes since when, and by what chance, a change lasts that this thread has made, and then says
+ * that it is there. An override may come in between, and even further changes with a time of their
+ * own: each `old` was read before the phase was seen to be still this thread's, so if it is still
+ * there, no other has been written. (Acquire, so that it is read before. The phase's exchange
+ * publishes both.) */
 static void phase_publish(weir_breaker *breaker, uint64_t begun, enum weir__breaker_stage stage,
-                          int64_t at_ns) {
-  int64_t old = atomic_load_explicit(&breaker->at_ns, memory_order_acquire);
+                          int64_t since_ns, uint32_t chance) {
+  uint32_t old_chance = atomic_load_explicit(&breaker->chance, memory_order_acquire);
+  int64_t old_ns = atomic_load_explicit(&breaker->since_ns, memory_order_acquire);
   while (weir__breaker_phase_load(breaker) == begun) {
-    if (atomic_compare_exchange_strong_explicit(&breaker->at_ns, &old, at_ns, memory_order_acquire,
-                                                memory_order_acquire)) {
+    if (atomic_compare_exchange_strong_explicit(&breaker->chance, &old_chance, chance,
+                                                memory_order_acquire, memory_order_acquire) &&
+        atomic_compare_exchange_strong_explicit(&breaker->since_ns, &old_ns, since_ns,
+                                                memory_order_acquire, memory_order_acquire)) {
       (void)weir__breaker_phase_exchange(
           breaker, &begun,
           weir__breaker_phase_make(weir__breaker_phase_generation(begun),
@@ -65,11 +69,12 @@ static void phase_publish(weir_breaker *breaker, uint64_t begun, enum weir__brea
 
 /* How often it has been reopened, should it open in `phase`: what trips in a ramp had not
  * recovered. */
-static uint64_t reopenings_after(const weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
+static uint64_t reopenings_after(const weir_breaker *breaker, int64_t ramp_for_ns, uint64_t phase,
+                                 int64_t now_ns) {
   enum weir__breaker_stage stage = weir__breaker_phase_stage(phase);
-  bool again =
-      stage == WEIR__BREAKER_STAGE_HALF_OPEN || stage == WEIR__BREAKER_STAGE_RAMP_BEGINS ||
-      (stage == WEIR__BREAKER_STAGE_RAMP && weir__breaker_ramp_share(breaker, phase, now_ns) < 1.0);
+  bool again = stage == WEIR__BREAKER_STAGE_HALF_OPEN || stage == WEIR__BREAKER_STAGE_RAMP_BEGINS ||
+               (stage == WEIR__BREAKER_STAGE_RAMP &&
+                weir__breaker_ramp_share(breaker, ramp_for_ns, phase, now_ns) < 1.0);
   uint64_t reopenings = weir__breaker_phase_reopenings(phase);
   if (!again) {
     return 0;
@@ -77,50 +82,65 @@ static uint64_t reopenings_after(const weir_breaker *breaker, uint64_t phase, in
   return reopenings < WEIR__BREAKER_MAX_REOPENINGS ? reopenings + 1 : reopenings;
 }
 
+static uint32_t chance_draw(const struct weir_random *random) {
+  return (uint32_t)(weir__random_unit(weir__random_or_default(random)) * 0x1p32);
+}
+
 /* Opens what is in `phase`, a stage that admits. In the same generation a ramp may begin or end
  * meanwhile, which is no reason not to. */
-static void breaker_open(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
-                         const struct weir_random *random, struct weir_breaker_view *view_out) {
+static void breaker_open(weir_breaker *breaker, const struct weir__breaker_numbers *numbers,
+                         uint64_t phase, int64_t now_ns, const struct weir_random *random,
+                         struct weir_breaker_view *view_out) {
   uint64_t generation = weir__breaker_phase_generation(phase);
-  double chance = weir__random_unit(weir__random_or_default(random));
+  uint32_t chance = chance_draw(random);
   do {
-    uint64_t reopenings = reopenings_after(breaker, phase, now_ns);
-    int64_t open_ns = weir__breaker_open_time_ns(breaker->rules, reopenings, chance);
+    uint64_t reopenings = reopenings_after(breaker, numbers->ramp_for_ns, phase, now_ns);
     uint64_t from = phase;
     uint64_t to = weir__breaker_phase_make(generation + 1, reopenings, WEIR__BREAKER_STAGE_OPENING);
     if (weir__breaker_phase_exchange(breaker, &phase, to)) {
-      phase_publish(breaker, to, WEIR__BREAKER_STAGE_OPEN, weir__instant_add(now_ns, open_ns));
+      phase_publish(breaker, to, WEIR__BREAKER_STAGE_OPEN, now_ns, chance);
       statistic_increment(&breaker->n_trips);
-      view_change(view_out, from, to, open_ns);
+      view_change(view_out, from, to,
+                  weir__breaker_open_time_ns(&numbers->opening, reopenings, chance));
       return;
     }
   } while (weir__breaker_phase_generation(phase) == generation);
   view_present(breaker, now_ns, view_out);
 }
 
-/* Closes what is HALF_OPEN in `phase`. */
-static void breaker_close(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
-                          struct weir_breaker_view *view_out) {
-  bool ramp = breaker->rules->options.ramp_for_ns > 0;
-  uint64_t from = phase;
+/* Closes what is HALF_OPEN in `phase`. Returns the phase that this thread has made of it; 0 =
+ * another was first. */
+static uint64_t phase_close(weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
+  bool ramp = weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns > 0;
   uint64_t to = weir__breaker_phase_make(
       weir__breaker_phase_generation(phase) + 1, ramp ? weir__breaker_phase_reopenings(phase) : 0,
       ramp ? WEIR__BREAKER_STAGE_RAMP_BEGINS : WEIR__BREAKER_STAGE_CLOSED);
   if (!weir__breaker_phase_exchange(breaker, &phase, to)) {
-    view_present(breaker, now_ns, view_out);
-    return;
+    return 0;
   }
   if (ramp) {
-    phase_publish(breaker, to, WEIR__BREAKER_STAGE_RAMP, now_ns);
+    phase_publish(breaker, to, WEIR__BREAKER_STAGE_RAMP, now_ns, 0);
   }
-  view_change(view_out, from, to, 0);
+  return to;
+}
+
+static void breaker_close(weir_breaker *breaker, uint64_t phase, int64_t now_ns,
+                          struct weir_breaker_view *view_out) {
+  uint64_t to = phase_close(breaker, phase, now_ns);
+  if (to != 0) {
+    view_change(view_out, phase, to, 0);
+  } else {
+    view_present(breaker, now_ns, view_out);
+  }
 }
 
 /* What a call that asks is given. */
 struct answer {
   struct weir_breaker_ticket *ticket;
   struct weir_breaker_view *view;
-  uint64_t changed_to; /* the phase that this call has made HALF_OPEN; 0 = none */
+  enum weir_breaker_mode mode;
+  uint64_t changed_to; /* the phase that this call has made of `changed_from`; 0 = none */
+  uint64_t changed_from;
 };
 
 /* A view that tells of a change tells of that generation, even if this call was then answered in
@@ -131,15 +151,15 @@ static enum weir_admission answer(const struct answer *answer, uint64_t phase,
   view_write(answer->view, answer->changed_to != 0 ? answer->changed_to : phase, refusal,
              next_probe_in_ns);
   answer->view->changed = answer->changed_to != 0;
-  answer->view->changed_from = answer->view->changed ? WEIR_BREAKER_OPEN : WEIR_BREAKER_CLOSED;
+  answer->view->changed_from =
+      answer->view->changed ? weir__breaker_phase_state(answer->changed_from) : WEIR_BREAKER_CLOSED;
   return admission;
 }
 
 static enum weir_admission refuse(weir_breaker *breaker, const struct answer *to, uint64_t phase,
                                   int64_t now_ns, enum weir_breaker_refusal refusal,
                                   int64_t next_probe_in_ns) {
-  bool shadow = breaker->rules->options.mode == WEIR_BREAKER_MODE_SHADOW &&
-                refusal != WEIR_BREAKER_REFUSAL_FORCED_OPEN;
+  bool shadow = to->mode == WEIR_BREAKER_MODE_SHADOW && refusal != WEIR_BREAKER_REFUSAL_FORCED_OPEN;
   weir__breaker_count_refusal(breaker, shadow, now_ns);
   memset(to->ticket, 0, sizeof *to->ticket);
   return answer(to, phase, refusal, next_probe_in_ns,
@@ -155,8 +175,11 @@ static enum weir_admission admit_while_closed(const struct answer *to, uint64_t 
 static enum weir_admission admit_in_ramp(weir_breaker *breaker, const struct answer *to,
                                          uint64_t phase, int64_t now_ns,
                                          const struct weir_random *random) {
-  weir__breaker_time_recover(breaker, phase, now_ns);
-  double share = weir__breaker_ramp_share(breaker, phase, now_ns);
+  int64_t ramp_for_ns = weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns;
+  if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_RAMP) {
+    (void)weir__breaker_since_ns(breaker, phase, now_ns);
+  }
+  double share = weir__breaker_ramp_share(breaker, ramp_for_ns, phase, now_ns);
   if (share >= 1.0) {
     /* Its growth is forgotten. The generation stays, so a failed exchange is no matter. */
     uint64_t old = phase;
@@ -170,27 +193,58 @@ static enum weir_admission admit_in_ramp(weir_breaker *breaker, const struct ans
   return admit_while_closed(to, phase);
 }
 
-/* What is OPEN in `phase` and whose time is over becomes HALF_OPEN. False: this call has done so
- * once already, and then came too late for a place and found it open again. A view tells of one
- * change only. */
-static bool half_open(weir_breaker *breaker, struct answer *to, uint64_t phase) {
-  uint64_t next = weir__breaker_phase_make(weir__breaker_phase_generation(phase) + 1,
-                                           weir__breaker_phase_reopenings(phase),
-                                           WEIR__BREAKER_STAGE_HALF_OPEN);
+/* What is OPEN in `phase` and whose time is over becomes HALF_OPEN; what is HALF_OPEN with as many
+ * successes as it takes by now, CLOSED. False: this call has made a change already, and then came
+ * too late. A view tells of one change only. */
+static bool move_on(weir_breaker *breaker, struct answer *to, uint64_t phase, int64_t now_ns) {
   if (to->changed_to != 0) {
     return false;
   }
+  to->changed_from = phase;
+  if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_HALF_OPEN) {
+    to->changed_to = phase_close(breaker, phase, now_ns);
+    return true;
+  }
+  uint64_t next = weir__breaker_phase_make(weir__breaker_phase_generation(phase) + 1,
+                                           weir__breaker_phase_reopenings(phase),
+                                           WEIR__BREAKER_STAGE_HALF_OPEN);
   if (weir__breaker_phase_exchange(breaker, &phase, next)) {
     to->changed_to = next;
   }
   return true;
 }
 
-/* Every turn of the loop but the last is another thread's, or this one's, change of state. */
+/* Asks for a place. False: the phase is over. */
+static bool admit_as_probe(weir_breaker *breaker, struct answer *to, uint64_t phase, int64_t now_ns,
+                           enum weir_admission *admission_out) {
+  int64_t wait_ns = 0;
+  switch (weir__breaker_probe_claim(breaker, phase, now_ns, to->ticket, &wait_ns)) {
+  case WEIR__BREAKER_CLAIM_OUTDATED:
+    return false;
+  case WEIR__BREAKER_CLAIM_ENOUGH:
+    if (move_on(breaker, to, phase, now_ns)) {
+      return false;
+    }
+    break;
+  case WEIR__BREAKER_CLAIM_OCCUPIED:
+    break;
+  case WEIR__BREAKER_CLAIM_TAKEN:
+    statistic_increment(&breaker->n_probes);
+    *admission_out = answer(to, phase, WEIR_BREAKER_REFUSAL_NONE, 0, WEIR_ADMISSION_PROCEED);
+    return true;
+  }
+  *admission_out = refuse(breaker, to, phase, now_ns, WEIR_BREAKER_REFUSAL_PROBES_TAKEN, wait_ns);
+  return true;
+}
+
+/* Every turn of the loop but the last is another thread's, or this one's, change of state, or of
+ * the numbers. */
 static enum weir_admission admit_unless_closed(weir_breaker *breaker, struct answer *to,
                                                uint64_t phase, int64_t now_ns,
                                                const struct weir_random *random) {
   for (;; phase = weir__breaker_phase_load(breaker)) {
+    struct weir__breaker_opening opening;
+    enum weir_admission admission = WEIR_ADMISSION_PROCEED;
     int64_t wait_ns = 0;
     switch (weir__breaker_phase_stage(phase)) {
     case WEIR__BREAKER_STAGE_CLOSED:
@@ -200,20 +254,15 @@ static enum weir_admission admit_unless_closed(weir_breaker *breaker, struct ans
       return admit_in_ramp(breaker, to, phase, now_ns, random);
     case WEIR__BREAKER_STAGE_OPENING:
     case WEIR__BREAKER_STAGE_OPEN:
-      wait_ns = weir__breaker_open_wait_ns(breaker, phase, now_ns);
-      if (wait_ns > 0 || !half_open(breaker, to, phase)) {
+      opening = weir__breaker_opening_of(breaker->rules);
+      wait_ns = weir__breaker_open_wait_ns(breaker, &opening, phase, now_ns);
+      if (wait_ns > 0 || !move_on(breaker, to, phase, now_ns)) {
         return refuse(breaker, to, phase, now_ns, WEIR_BREAKER_REFUSAL_OPEN, wait_ns);
       }
       break;
     case WEIR__BREAKER_STAGE_HALF_OPEN:
-      switch (weir__breaker_probe_claim(breaker, phase, now_ns, to->ticket, &wait_ns)) {
-      case WEIR__BREAKER_CLAIM_OUTDATED:
-        break;
-      case WEIR__BREAKER_CLAIM_OCCUPIED:
-        return refuse(breaker, to, phase, now_ns, WEIR_BREAKER_REFUSAL_PROBES_TAKEN, wait_ns);
-      case WEIR__BREAKER_CLAIM_TAKEN:
-        statistic_increment(&breaker->n_probes);
-        return answer(to, phase, WEIR_BREAKER_REFUSAL_NONE, 0, WEIR_ADMISSION_PROCEED);
+      if (admit_as_probe(breaker, to, phase, now_ns, &admission)) {
+        return admission;
       }
       break;
     case WEIR__BREAKER_STAGE_FORCED_OPEN:
@@ -225,11 +274,11 @@ static enum weir_admission admit_unless_closed(weir_breaker *breaker, struct ans
   }
 }
 
-enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
-                                       const struct weir_random *random,
-                                       struct weir_breaker_ticket *ticket_out,
-                                       struct weir_breaker_view *view_out) {
-  struct answer to = {ticket_out, view_out, 0};
+enum weir_admission weir__breaker_admit(weir_breaker *breaker, enum weir_breaker_mode mode,
+                                        int64_t now_ns, const struct weir_random *random,
+                                        struct weir_breaker_ticket *ticket_out,
+                                        struct weir_breaker_view *view_out) {
+  struct answer to = {.ticket = ticket_out, .view = view_out, .mode = mode};
   uint64_t phase = weir__breaker_phase_load(breaker);
   if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_CLOSED) {
     return admit_while_closed(&to, phase);
@@ -237,13 +286,32 @@ enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
   return admit_unless_closed(breaker, &to, phase, now_ns, random);
 }
 
-static bool window_trips(const weir_breaker *breaker, uint64_t generation, int64_t now_ns) {
-  const struct weir_breaker_options *options = &breaker->rules->options;
-  struct weir__breaker_sum sum = weir__breaker_window_sum(breaker, generation, now_ns);
+static enum weir_breaker_mode own_mode(const weir_breaker *breaker) {
+  return weir__breaker_opening_of(breaker->rules).is_shadow ? WEIR_BREAKER_MODE_SHADOW
+                                                            : WEIR_BREAKER_MODE_ENFORCE;
+}
+
+enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
+                                       const struct weir_random *random,
+                                       struct weir_breaker_ticket *ticket_out,
+                                       struct weir_breaker_view *view_out) {
+  struct answer to = {.ticket = ticket_out, .view = view_out};
+  uint64_t phase = weir__breaker_phase_load(breaker);
+  if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_CLOSED) {
+    return admit_while_closed(&to, phase);
+  }
+  to.mode = own_mode(breaker);
+  return admit_unless_closed(breaker, &to, phase, now_ns, random);
+}
+
+static bool window_trips(const weir_breaker *breaker, const struct weir__breaker_numbers *numbers,
+                         uint64_t generation, int64_t now_ns) {
+  struct weir__breaker_sum sum =
+      weir__breaker_window_sum(breaker, &numbers->grid, generation, now_ns);
   /* The quotient, not a product: both sides are then the nearest double, and an exact 3 of 5
    * equals 0.6. */
-  return sum.n_requests >= options->min_requests &&
-         (double)sum.n_failures / (double)sum.n_requests >= options->failure_ratio;
+  return sum.n_requests >= numbers->min_requests &&
+         (double)sum.n_failures / (double)sum.n_requests >= numbers->failure_ratio;
 }
 
 static void record_success(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
@@ -265,18 +333,20 @@ static void record_success(weir_breaker *breaker, const struct weir_breaker_tick
 static void record_failure(weir_breaker *breaker, const struct weir_breaker_ticket *ticket,
                            uint64_t phase, int64_t now_ns, const struct weir_random *random,
                            struct weir_breaker_view *view_out) {
+  struct weir__breaker_numbers numbers = weir__breaker_numbers_of(breaker->rules, NULL);
   bool opens = false;
   if (ticket->place == WEIR_BREAKER_NO_PLACE) {
-    weir__breaker_count_failure(breaker, ticket->generation, now_ns);
-    bool streak_trips = weir__breaker_streak_grow(breaker, ticket->generation);
-    opens = streak_trips || window_trips(breaker, ticket->generation, now_ns);
+    weir__breaker_count_failure(breaker, &numbers.grid, ticket->generation, now_ns);
+    bool streak_trips =
+        weir__breaker_streak_grow(breaker, ticket->generation, numbers.consecutive_failures);
+    opens = streak_trips || window_trips(breaker, &numbers, ticket->generation, now_ns);
   } else {
     /* The place is not given back first: another call would be let through between that and the
      * opening. */
     opens = weir__breaker_probe_is_own(breaker, ticket);
   }
   if (opens) {
-    breaker_open(breaker, phase, now_ns, random, view_out);
+    breaker_open(breaker, &numbers, phase, now_ns, random, view_out);
   } else {
     view_present(breaker, now_ns, view_out);
   }
@@ -325,8 +395,8 @@ void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *tic
   ticket->stage = WEIR_BREAKER_TICKET_SPENT;
 }
 
-bool weir_breaker_still_admits(const weir_breaker *breaker,
-                               const struct weir_breaker_ticket *ticket) {
+bool weir__breaker_still_admits(const weir_breaker *breaker, enum weir_breaker_mode mode,
+                                const struct weir_breaker_ticket *ticket) {
   uint64_t phase = weir__breaker_phase_load(breaker);
   switch (weir__breaker_phase_override(phase)) {
   case WEIR_BREAKER_OVERRIDE_NONE:
@@ -336,12 +406,17 @@ bool weir_breaker_still_admits(const weir_breaker *breaker,
   case WEIR_BREAKER_OVERRIDE_DISABLED:
     return true;
   }
-  if (breaker->rules->options.mode == WEIR_BREAKER_MODE_SHADOW) {
+  if (mode == WEIR_BREAKER_MODE_SHADOW) {
     return true;
   }
   return weir__breaker_phase_state(phase) == WEIR_BREAKER_CLOSED &&
          (ticket->stage == WEIR_BREAKER_TICKET_SPENT ||
           weir__breaker_phase_generation(phase) == ticket->generation);
+}
+
+bool weir_breaker_still_admits(const weir_breaker *breaker,
+                               const struct weir_breaker_ticket *ticket) {
+  return weir__breaker_still_admits(breaker, own_mode(breaker), ticket);
 }
 
 static enum weir__breaker_stage stage_of(enum weir_breaker_override override) {

@@ -4,10 +4,13 @@
  * one compare-and-swap and what was admitted before it can't move the state after it. Results are
  * counted in stripes (breaker_window.h), probes take places (breaker_probes.h). `now_ns` comes from
  * the caller; nothing is derived from ticks, so idle hours and jumps of the clock cost nothing.
+ * What is kept of a time is since when; how long comes from the numbers that hold when it is asked.
  *
- * A breaker is one block: this struct, its first stripe, its places. What all breakers of one
+ * A breaker is one block: this struct, its first stripe, its first places. What all breakers of one
  * policy have in common stands once, in their rules. There may be thousands of breakers, most of
- * them idle: further stripes are only made for one that several threads are seen to be busy with.
+ * them idle: further stripes are only made for one that several threads are seen to be busy with,
+ * further places when other options ask for more. They are in annexes, which stay until the breaker
+ * ends: whoever has found something in one may use it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_DECIDE_BREAKER_H
@@ -17,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <weir/admission.h>
 #include <weir/allocator.h>
 #include <weir/breaker.h>
 #include <weir/clock.h>
@@ -26,39 +30,75 @@
  * that is further ahead than this was written before the clock was set back. */
 #define WEIR__BREAKER_CLOCK_STEP_NS (60 * WEIR_SECOND_NS)
 
-/* The options of any number of breakers, and what follows from them. Does not change. */
-struct weir__breaker_rules {
+/* How a window is cut. Whole words, here and below. */
+struct weir__breaker_grid {
   /* A bucket's number is the time divided by its length, its slot what is left of that divided by
    * how many there are: by multiplication, since each result needs both. */
   uint64_t bucket_reciprocal;
   uint64_t slot_reciprocal;
-  uint64_t epoch_mask;  /* of a bucket's epoch, as wide as its word has room for */
-  uint64_t epoch_step;  /* from one generation's epochs to the next one's */
-  uint64_t epoch_ahead; /* how far a thread's clock may be ahead of another's */
-  uint32_t n_buckets;
-  unsigned bucket_shift;
-  unsigned count_bits; /* the rest of the word */
-  uint32_t stripe_mask;
-  size_t stripe_bytes;     /* of one that is made later */
-  int64_t longest_open_ns; /* no open time is longer */
-  int64_t longest_wait_ns; /* with the step that a clock may be set back unnoticed */
-  struct weir_breaker_options options;
-  const struct weir_allocator *allocator;
+  uint64_t first_generation; /* what a generation's epochs are counted from; grows with each grid */
+  uint32_t epoch_ahead;      /* how far a thread's clock may be ahead of another's */
+  uint8_t n_buckets;
+  uint8_t bucket_shift;
+  uint8_t count_bits; /* of a bucket's word; the rest is its epoch */
+  uint8_t unused;
 };
 
-/* Fields are breaker*.c's. The first stripe and the places follow it in memory. */
+/* How long a breaker stays open, and what of a refusal. */
+struct weir__breaker_opening {
+  double open_for_ns;
+  double max_open_for_ns;
+  double jitter;
+  double backoff;
+  uint64_t is_shadow;
+};
+
+/* All numbers that breakers go by. */
+struct weir__breaker_numbers {
+  struct weir__breaker_grid grid;
+  struct weir__breaker_opening opening;
+  int64_t probe_lease_ns;
+  int64_t ramp_for_ns;
+  double failure_ratio;
+  uint32_t min_requests;
+  uint32_t consecutive_failures;
+  uint64_t n_probes;
+};
+
+#define WEIR__BREAKER_NUMBERS_WORDS (sizeof(struct weir__breaker_numbers) / sizeof(uint64_t))
+
+/* The numbers of any number of breakers. They may change at any time, so they stand twice: in the
+ * page that holds and in the one that is written next (breaker_numbers.h). */
+struct weir__breaker_rules {
+  _Atomic uint64_t turn; /* one more with each change; its last bit says which page holds */
+  _Atomic uint64_t pages[2][WEIR__BREAKER_NUMBERS_WORDS];
+
+  /* These never change: what a breaker is made with. More of it is in its annexes. */
+  const struct weir_allocator *allocator;
+  enum weir_breaker_scope scope;
+  uint32_t n_buckets;
+  uint32_t n_places;
+  uint32_t stripe_mask;
+
+  struct weir_breaker_options options; /* for whoever changes them */
+};
+
+struct weir__breaker_annex;
+
+/* Fields are breaker*.c's. The first stripe and the first places follow it in memory. */
 struct weir_breaker {
   /* Written by state changes only, read by every call. */
   _Atomic uint64_t phase;
-  _Atomic int64_t at_ns; /* OPEN: until when; in a ramp: since when */
+  _Atomic int64_t since_ns; /* OPEN, or in a ramp: since when */
   const struct weir__breaker_rules *rules;
-  void *_Atomic spread; /* further stripes, used instead of the first; NULL = none yet */
+  struct weir__breaker_annex *_Atomic annex; /* the last one; NULL = none yet */
 
   /* Written when a call fails, or ends in a state other than CLOSED. */
   _Atomic uint64_t streak; /* failures in a row, and of which generation; 0 = none */
   _Atomic uint64_t n_trips;
   _Atomic uint64_t n_probes;
-  _Atomic uint64_t contention; /* lost exchanges, and in which second */
+  _Atomic uint32_t chance;     /* OPEN: what its jitter was drawn as, of 2^32 */
+  _Atomic uint32_t contention; /* lost exchanges, and in which second */
 };
 
 /* `options` are checked ones and copied; `allocator` is borrowed until the last breaker is gone. */
@@ -66,7 +106,17 @@ void weir__breaker_rules_init(struct weir__breaker_rules *rules,
                               const struct weir_breaker_options *options,
                               const struct weir_allocator *allocator);
 
-/* How large a breaker is, with all that belongs to it but further stripes. */
+/* Has the breakers go by other options, checked ones; scope and max_breakers are not theirs. Each
+ * of them has room for these (weir__breaker_reserve), and an empty window if that is to be cut
+ * otherwise (weir__breaker_rules_recut, weir__breaker_window_clear). One thread at a time. */
+void weir__breaker_rules_set(struct weir__breaker_rules *rules,
+                             const struct weir_breaker_options *options);
+
+/* Whether `options` cut the window otherwise than the rules do. */
+bool weir__breaker_rules_recut(const struct weir__breaker_rules *rules,
+                               const struct weir_breaker_options *options);
+
+/* How large a breaker is, with all that belongs to it but its annexes. */
 size_t weir__breaker_bytes(const struct weir__breaker_rules *rules);
 
 /* Makes a breaker, CLOSED, in weir__breaker_bytes of the caller's memory, aligned as malloc's.
@@ -80,6 +130,17 @@ void weir__breaker_fini(weir_breaker *breaker);
  * other's way: for one that all calls go through. False when there is no memory for it; the breaker
  * is as good as before. Any thread. */
 bool weir__breaker_spread(weir_breaker *breaker);
+
+/* Gives a breaker room for what `options` ask for. False as above. Any thread. */
+bool weir__breaker_reserve(weir_breaker *breaker, const struct weir_breaker_options *options);
+
+/* weir_breaker_admit and weir_breaker_still_admits, in the mode of the call's own policy. */
+enum weir_admission weir__breaker_admit(weir_breaker *breaker, enum weir_breaker_mode mode,
+                                        int64_t now_ns, const struct weir_random *random,
+                                        struct weir_breaker_ticket *ticket_out,
+                                        struct weir_breaker_view *view_out);
+bool weir__breaker_still_admits(const weir_breaker *breaker, enum weir_breaker_mode mode,
+                                const struct weir_breaker_ticket *ticket);
 
 /* Makes the breaker as good as new, if nothing would be lost: it is CLOSED, in no ramp and under no
  * override, no result is in its window and no failure in its streak. True: it has started a

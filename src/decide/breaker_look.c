@@ -13,7 +13,6 @@
 /* What a call would be told that came now; of a ramp, that it may get through. */
 static enum weir_breaker_refusal refusal_of(const weir_breaker *breaker, uint64_t phase,
                                             int64_t now_ns, int64_t wait_ns) {
-  int64_t lease_ns = 0;
   switch (weir__breaker_phase_stage(phase)) {
   case WEIR__BREAKER_STAGE_CLOSED:
   case WEIR__BREAKER_STAGE_RAMP_BEGINS:
@@ -24,8 +23,8 @@ static enum weir_breaker_refusal refusal_of(const weir_breaker *breaker, uint64_
   case WEIR__BREAKER_STAGE_OPEN:
     return wait_ns > 0 ? WEIR_BREAKER_REFUSAL_OPEN : WEIR_BREAKER_REFUSAL_NONE;
   case WEIR__BREAKER_STAGE_HALF_OPEN:
-    return weir__breaker_probes_all_taken(breaker, weir__breaker_phase_generation(phase), now_ns,
-                                          &lease_ns)
+    return weir__breaker_probes_look(breaker, weir__breaker_phase_generation(phase), now_ns)
+                   .all_taken
                ? WEIR_BREAKER_REFUSAL_PROBES_TAKEN
                : WEIR_BREAKER_REFUSAL_NONE;
   case WEIR__BREAKER_STAGE_FORCED_OPEN:
@@ -53,7 +52,10 @@ static uint32_t share_milli(const weir_breaker *breaker, uint64_t phase, int64_t
     return WHOLE_MILLI;
   case WEIR__BREAKER_STAGE_RAMP_BEGINS:
   case WEIR__BREAKER_STAGE_RAMP:
-    return (uint32_t)(weir__breaker_ramp_share(breaker, phase, now_ns) * WHOLE_MILLI);
+    return (uint32_t)(weir__breaker_ramp_share(
+                          breaker, weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns,
+                          phase, now_ns) *
+                      WHOLE_MILLI);
   case WEIR__BREAKER_STAGE_OPENING:
   case WEIR__BREAKER_STAGE_OPEN:
   case WEIR__BREAKER_STAGE_HALF_OPEN:
@@ -81,8 +83,9 @@ static void snapshot_fill(const weir_breaker *breaker, int64_t now_ns,
   weir__breaker_refusals_read(breaker, &snapshot_out->n_refused, &snapshot_out->n_shadowed);
   snapshot_out->admitted_share_milli = share_milli(breaker, phase, now_ns);
   if (snapshot_out->state == WEIR_BREAKER_CLOSED) {
+    struct weir__breaker_grid grid = weir__breaker_grid_of(breaker->rules);
     struct weir__breaker_sum sum =
-        weir__breaker_window_sum(breaker, snapshot_out->generation, now_ns);
+        weir__breaker_window_sum(breaker, &grid, snapshot_out->generation, now_ns);
     snapshot_out->n_requests = sum.n_requests;
     snapshot_out->n_failures = sum.n_failures;
   }

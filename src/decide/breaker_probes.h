@@ -12,13 +12,15 @@
 
 struct weir__breaker_place {
   _Atomic uint64_t claim;         /* generation, claim number and status, see breaker_probes.c */
-  _Atomic int64_t lease_until_ns; /* written before the claim that it is for */
+  _Atomic int64_t leased_from_ns; /* written before the claim that it is for */
 };
 
 enum weir__breaker_claim {
   WEIR__BREAKER_CLAIM_TAKEN,
-  WEIR__BREAKER_CLAIM_OCCUPIED, /* all places are */
-  WEIR__BREAKER_CLAIM_OUTDATED  /* the half-open period is over, and its places with it */
+  WEIR__BREAKER_CLAIM_OCCUPIED, /* as many are as there may be */
+  WEIR__BREAKER_CLAIM_OUTDATED, /* the half-open period is over, or the numbers have changed */
+  /* as many have succeeded as it takes by now, since it takes fewer than before */
+  WEIR__BREAKER_CLAIM_ENOUGH
 };
 
 /* Takes a place for a call, in `phase`, which is HALF_OPEN; or says in how long the first lease
@@ -36,11 +38,15 @@ bool weir__breaker_probe_return(weir_breaker *breaker, const struct weir_breaker
 bool weir__breaker_probe_is_own(const weir_breaker *breaker,
                                 const struct weir_breaker_ticket *ticket);
 
-/* Whether `generation`'s places are all used up. */
+/* Whether as many of `generation` have succeeded as it takes. */
 bool weir__breaker_probes_all_succeeded(const weir_breaker *breaker, uint64_t generation);
 
-/* Whether a call would find no place, and then as weir__breaker_probe_claim in how long. */
-bool weir__breaker_probes_all_taken(const weir_breaker *breaker, uint64_t generation,
-                                    int64_t now_ns, int64_t *next_probe_in_ns_out);
+struct weir__breaker_probes_view {
+  bool all_taken;  /* a call would find no place */
+  int64_t wait_ns; /* as weir__breaker_probe_claim */
+};
+
+struct weir__breaker_probes_view weir__breaker_probes_look(const weir_breaker *breaker,
+                                                           uint64_t generation, int64_t now_ns);
 
 #endif /* WEIR_SRC_DECIDE_BREAKER_PROBES_H */

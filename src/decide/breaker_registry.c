@@ -8,6 +8,7 @@
 #include "src/base/allocator.h"
 #include "src/base/container_of.h"
 #include "src/base/random.h"
+#include "src/decide/breaker_window.h"
 #include "src/time/instant.h"
 
 /* Chains lengthen beyond that many breakers; nobody sets such a bound to reach it. */
@@ -58,7 +59,7 @@ static struct unknown_entry *unknown_of(struct weir__breaker_entry *entry) {
 size_t weir__breaker_registry_key_size(const struct weir__breaker_registry *registry,
                                        const char *path, size_t path_size) {
   size_t size = path_size;
-  if (registry->rules.options.scope == WEIR_BREAKER_SCOPE_SERVICE) {
+  if (registry->rules.scope == WEIR_BREAKER_SCOPE_SERVICE) {
     while (size > 0 && path[size - 1] != '/') {
       size--;
     }
@@ -185,24 +186,34 @@ static void count_add_locked(_Atomic uint32_t *count, uint32_t difference) {
 }
 
 static bool known_have_room(const struct weir__breaker_registry *registry) {
-  return count_of(&registry->n_known_used) < registry->rules.options.max_breakers;
+  return count_of(&registry->n_known_used) < count_of(&registry->max_breakers);
 }
 
 /* What the known keys leave, used or not. */
 static bool unknown_have_room(const struct weir__breaker_registry *registry) {
   uint32_t n_known = count_of(&registry->n_known);
-  uint32_t max = registry->rules.options.max_breakers;
+  uint32_t max = count_of(&registry->max_breakers);
   return n_known < max && count_of(&registry->n_unknown) < max - n_known;
 }
 
 /* --- making --- */
 
+/* What holds of a breaker, of which `override` was set by hand. */
+static enum weir_breaker_override effective_locked(const struct weir__breaker_registry *registry,
+                                                   enum weir_breaker_override override) {
+  return registry->guarded.is_off ? WEIR_BREAKER_OVERRIDE_DISABLED : override;
+}
+
+/* In memory of weir__breaker_bytes. NULL: there is none for its annex. */
 static weir_breaker *breaker_begin_locked(struct weir__breaker_registry *registry, void *memory) {
+  const struct weir_breaker_options room = {.window_buckets = registry->guarded.n_buckets,
+                                            .probes = registry->guarded.n_probes};
   weir_breaker *breaker = memory;
   weir__breaker_init(breaker, &registry->rules);
-  if (registry->guarded.override != WEIR_BREAKER_OVERRIDE_NONE) {
-    weir_breaker_set_override(breaker, registry->guarded.override, NULL);
+  if (!weir__breaker_reserve(breaker, &room)) {
+    return NULL;
   }
+  weir_breaker_set_override(breaker, effective_locked(registry, registry->guarded.override), NULL);
   return breaker;
 }
 
@@ -254,9 +265,15 @@ static struct weir__breaker_entry *unknown_new_locked(struct weir__breaker_regis
   if (entry == NULL) {
     return NULL;
   }
+  weir_breaker *breaker = breaker_begin_locked(registry, (char *)entry + breaker_at);
+  if (breaker == NULL) {
+    weir__free(registry->rules.allocator, entry);
+    return NULL;
+  }
   entry->base.kind = WEIR__BREAKER_UNKNOWN;
+  entry->base.override = registry->guarded.override;
   entry->base.name_capacity = (uint8_t)capacity;
-  atomic_init(&entry->base.breaker, breaker_begin_locked(registry, (char *)entry + breaker_at));
+  atomic_init(&entry->base.breaker, breaker);
   entry->base.older = registry->guarded.newest_unknown;
   registry->guarded.newest_unknown = &entry->base;
   unknown_become_locked(registry, entry, key, now_ns);
@@ -266,12 +283,17 @@ static struct weir__breaker_entry *unknown_new_locked(struct weir__breaker_regis
 
 /* --- taking over --- */
 
+/* Relaxed: it stands for itself. */
+static int64_t span_of(const _Atomic int64_t *span_ns) {
+  return atomic_load_explicit(span_ns, memory_order_relaxed);
+}
+
 /* Whether an entry may change hands: it has been this key's for a whole window, so that calls which
  * had it made have had time to end. */
 static bool is_old_enough(const struct weir__breaker_registry *registry,
                           const struct unknown_entry *entry, int64_t now_ns) {
   return now_ns >= entry->taken_at_ns &&
-         now_ns - entry->taken_at_ns >= registry->rules.options.window_ns;
+         now_ns - entry->taken_at_ns >= span_of(&registry->window_ns);
 }
 
 /* The hash is gone before the breaker starts its new generation: a call that is let through in that
@@ -295,10 +317,6 @@ static bool take_over_locked(struct weir__breaker_registry *registry, struct unk
   return taken;
 }
 
-static int64_t pause_ns(const struct weir__breaker_registry *registry) {
-  return registry->rules.options.window_ns / registry->rules.options.window_buckets;
-}
-
 /* After a whole round without one, nobody looks for as long as it takes a window to move on. */
 static struct weir__breaker_entry *recycle_locked(struct weir__breaker_registry *registry,
                                                   const struct key *key, int64_t now_ns) {
@@ -318,7 +336,8 @@ static struct weir__breaker_entry *recycle_locked(struct weir__breaker_registry 
     registry->guarded.n_fruitless = 0;
     /* relaxed: it stands for itself */
     atomic_store_explicit(&registry->no_search_until_ns,
-                          weir__instant_add(now_ns, pause_ns(registry)), memory_order_relaxed);
+                          weir__instant_add(now_ns, span_of(&registry->bucket_ns)),
+                          memory_order_relaxed);
   }
   return NULL;
 }
@@ -326,7 +345,7 @@ static struct weir__breaker_entry *recycle_locked(struct weir__breaker_registry 
 /* Also where the clock has been set back: no pause is longer. */
 static bool may_search(const struct weir__breaker_registry *registry, int64_t now_ns) {
   int64_t until_ns = atomic_load_explicit(&registry->no_search_until_ns, memory_order_relaxed);
-  return now_ns >= until_ns || until_ns - now_ns > pause_ns(registry);
+  return now_ns >= until_ns || until_ns - now_ns > span_of(&registry->bucket_ns);
 }
 
 /* --- entering --- */
@@ -364,11 +383,13 @@ static bool known_use_locked(struct weir__breaker_registry *registry,
     return true;
   }
   void *memory = weir__zalloc(registry->rules.allocator, weir__breaker_bytes(&registry->rules));
-  if (memory == NULL) {
+  weir_breaker *breaker = memory != NULL ? breaker_begin_locked(registry, memory) : NULL;
+  if (breaker == NULL) {
+    weir__free(registry->rules.allocator, memory);
     return false;
   }
-  atomic_store_explicit(&entry->breaker, breaker_begin_locked(registry, memory),
-                        memory_order_release);
+  entry->override = registry->guarded.override;
+  atomic_store_explicit(&entry->breaker, breaker, memory_order_release);
   count_add_locked(&registry->n_known_used, 1);
   return true;
 }
@@ -411,23 +432,23 @@ struct weir__breaker_entry *weir__breaker_registry_enter(struct weir__breaker_re
 /* --- calls --- */
 
 /* Asks a breaker that nobody can take over. */
-static enum weir_admission admit_known(struct weir__breaker_registry *registry,
-                                       struct weir__breaker_entry **entry, int64_t now_ns,
-                                       const struct weir_random *random,
-                                       struct weir_breaker_ticket *ticket_out,
-                                       struct weir_breaker_view *view_out) {
+static enum weir_admission
+admit_known(struct weir__breaker_registry *registry, enum weir_breaker_mode mode,
+            struct weir__breaker_entry **entry, int64_t now_ns, const struct weir_random *random,
+            struct weir_breaker_ticket *ticket_out, struct weir_breaker_view *view_out) {
   if (weir__breaker_entry_breaker(*entry) == NULL && !known_use(registry, *entry)) {
     *entry = overflow(registry);
   }
-  return weir_breaker_admit(weir__breaker_entry_breaker(*entry), now_ns, random, ticket_out,
-                            view_out);
+  return weir__breaker_admit(weir__breaker_entry_breaker(*entry), mode, now_ns, random, ticket_out,
+                             view_out);
 }
 
 /* An unknown entry is taken over at most once a window, so this turns once, but for the rarest of
  * cases. A call that has changed another key's breaker stays with it: somebody has to tell of the
  * change. */
 enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *registry,
-                                                 const char *path, size_t path_size, int64_t now_ns,
+                                                 enum weir_breaker_mode mode, const char *path,
+                                                 size_t path_size, int64_t now_ns,
                                                  const struct weir_random *random,
                                                  struct weir__breaker_entry **entry,
                                                  struct weir_breaker_ticket *ticket_out,
@@ -436,14 +457,14 @@ enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *
     *entry = &registry->shared;
   }
   if (*entry != NULL) {
-    return admit_known(registry, entry, now_ns, random, ticket_out, view_out);
+    return admit_known(registry, mode, entry, now_ns, random, ticket_out, view_out);
   }
   struct key key = key_of(registry, path, path_size);
   for (;;) {
     *entry = enter(registry, &key, now_ns);
     weir_breaker *breaker = weir__breaker_entry_breaker(*entry);
     enum weir_admission admission =
-        weir_breaker_admit(breaker, now_ns, random, ticket_out, view_out);
+        weir__breaker_admit(breaker, mode, now_ns, random, ticket_out, view_out);
     if ((*entry)->kind != WEIR__BREAKER_UNKNOWN || view_out->changed ||
         entry_hash(*entry) == key.hash) {
       return admission;
@@ -453,10 +474,11 @@ enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *
 }
 
 bool weir__breaker_registry_still_admits(const struct weir__breaker_registry *registry,
+                                         enum weir_breaker_mode mode,
                                          const struct weir__breaker_entry *entry, const char *path,
                                          size_t path_size,
                                          const struct weir_breaker_ticket *ticket) {
-  return weir_breaker_still_admits(weir__breaker_entry_breaker(entry), ticket) ||
+  return weir__breaker_still_admits(weir__breaker_entry_breaker(entry), mode, ticket) ||
          (entry->kind == WEIR__BREAKER_UNKNOWN &&
           entry_hash(entry) != key_of(registry, path, path_size).hash);
 }
@@ -470,6 +492,7 @@ static void promote_locked(struct weir__breaker_registry *registry,
   atomic_store_explicit(&known->breaker, weir__breaker_entry_breaker(unknown),
                         memory_order_release);
   known->set_apart = unknown->set_apart;
+  known->override = unknown->override;
   unknown->retired = true;
   known->borrows = true;
   chain_remove_locked(&registry->unknown, entry_hash(unknown), unknown);
@@ -548,10 +571,17 @@ uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *
 
 /* --- overrides --- */
 
-/* Whether this has changed anything: what a call changes just then is that call's to tell. */
-static bool override_set(weir_breaker *breaker, enum weir_breaker_override override,
+/* Brings the entry's breaker to what was set by hand of it, or to what all are switched to. Whether
+ * this has changed anything: what a call changes just then is that call's to tell. */
+static bool bring_locked(const struct weir__breaker_registry *registry,
+                         const struct weir__breaker_entry *entry,
                          struct weir_breaker_view *view_out) {
-  weir_breaker_set_override(breaker, override, view_out);
+  weir_breaker *breaker = weir__breaker_entry_breaker(entry);
+  if (breaker == NULL) {
+    return false;
+  }
+  weir_breaker_set_override(
+      breaker, effective_locked(registry, (enum weir_breaker_override)entry->override), view_out);
   return view_out->changed;
 }
 
@@ -585,10 +615,13 @@ enum weir_error weir__breaker_registry_override_one(struct weir__breaker_registr
   if (has_keys(registry)) {
     struct key key = key_of(registry, path, path_size);
     entry = overridden_locked(registry, &key, override, &error);
+  } else {
+    registry->guarded.override = override; /* the only one is all of them */
   }
   if (entry != NULL) {
     entry->set_apart = true;
-    entry = override_set(weir__breaker_entry_breaker(entry), override, view_out) ? entry : NULL;
+    entry->override = override;
+    entry = bring_locked(registry, entry, view_out) ? entry : NULL;
   }
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
   *entry_out = entry;
@@ -620,44 +653,173 @@ static void set_apart_none_locked(struct weir__breaker_entry *entry) {
   }
 }
 
+/* What is done with each breaker, by `told`. */
+struct round {
+  struct weir__breaker_registry *registry;
+  bool by_hand; /* an override of all: it is that of those that none was set apart of */
+  weir__breaker_overridden_fn *told;
+  void *context;
+};
+
+/* Whether there is something to tell. */
+static bool visit_locked(const struct round *round, struct weir__breaker_entry *entry,
+                         struct weir_breaker_view *view_out) {
+  if (entry->retired) {
+    return false;
+  }
+  if (!round->by_hand) {
+    return bring_locked(round->registry, entry, view_out) &&
+           view_out->changed_from != view_out->state;
+  }
+  if (entry->set_apart) {
+    return false;
+  }
+  entry->override = round->registry->guarded.override;
+  return bring_locked(round->registry, entry, view_out);
+}
+
 /* `entry` and those before it, one after the other: who is told may call anything. A breaker that
  * is made meanwhile is made so. */
-static void override_each(struct weir__breaker_registry *registry,
-                          struct weir__breaker_entry *entry,
-                          weir__breaker_overridden_fn *overridden, void *context) {
+static void visit_each(const struct round *round, struct weir__breaker_entry *entry) {
+  pthread_mutex_t *mutex = &round->registry->guarded.mutex;
   for (; entry != NULL; entry = entry->older) {
     struct weir__breaker_name name;
     struct weir_breaker_view view;
-    (void)pthread_mutex_lock(&registry->guarded.mutex);
-    bool is_meant = !entry->retired && !entry->set_apart;
-    weir_breaker *breaker = is_meant ? weir__breaker_entry_breaker(entry) : NULL;
-    enum weir_breaker_override override = registry->guarded.override;
-    bool changed = breaker != NULL && override_set(breaker, override, &view);
+    (void)pthread_mutex_lock(mutex);
+    bool tells = visit_locked(round, entry, &view);
+    enum weir_breaker_override override = (enum weir_breaker_override)entry->override;
     name_copy_locked(entry, &name);
-    (void)pthread_mutex_unlock(&registry->guarded.mutex);
-    if (changed) {
-      overridden(context, (enum weir__breaker_kind)entry->kind, &name, override, &view);
+    (void)pthread_mutex_unlock(mutex);
+    if (tells) {
+      round->told(round->context, (enum weir__breaker_kind)entry->kind, &name, override, &view);
     }
   }
+}
+
+static struct weir__breaker_entry *newest_of(struct weir__breaker_registry *registry,
+                                             struct weir__breaker_entry *const *newest) {
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  struct weir__breaker_entry *entry = *newest;
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  return entry;
+}
+
+static void visit_all(const struct round *round) {
+  struct weir__breaker_registry *registry = round->registry;
+  visit_each(round, &registry->shared);
+  visit_each(round, newest_of(registry, &registry->guarded.newest_unknown));
+  /* afterwards: what has become a known one's meanwhile is among these */
+  visit_each(round, newest_of(registry, &registry->guarded.newest_known));
 }
 
 void weir__breaker_registry_override_all(struct weir__breaker_registry *registry,
                                          enum weir_breaker_override override,
                                          weir__breaker_overridden_fn *overridden, void *context) {
+  const struct round round = {
+      .registry = registry, .by_hand = true, .told = overridden, .context = context};
   (void)pthread_mutex_lock(&registry->guarded.mutex);
   registry->guarded.override = override;
   set_apart_none_locked(&registry->shared);
   set_apart_none_locked(registry->guarded.newest_known);
   set_apart_none_locked(registry->guarded.newest_unknown);
-  struct weir__breaker_entry *unknown = registry->guarded.newest_unknown;
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
-  override_each(registry, &registry->shared, overridden, context);
-  override_each(registry, unknown, overridden, context);
-  /* afterwards: what has become a known one's meanwhile is among these */
+  visit_all(&round);
+}
+
+/* --- other options --- */
+
+bool weir__breaker_registry_switch(struct weir__breaker_registry *registry, bool on) {
   (void)pthread_mutex_lock(&registry->guarded.mutex);
-  struct weir__breaker_entry *known = registry->guarded.newest_known;
+  bool changes = registry->guarded.is_off == on;
+  registry->guarded.is_off = !on;
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
-  override_each(registry, known, overridden, context);
+  return changes;
+}
+
+void weir__breaker_registry_catch_up(struct weir__breaker_registry *registry,
+                                     weir__breaker_overridden_fn *changed, void *context) {
+  const struct round round = {.registry = registry, .told = changed, .context = context};
+  visit_all(&round);
+}
+
+void weir__breaker_registry_inherit(struct weir__breaker_registry *registry,
+                                    struct weir__breaker_registry *from) {
+  (void)pthread_mutex_lock(&from->guarded.mutex);
+  enum weir_breaker_override override = from->guarded.override;
+  uint64_t n_overflowed = weir__breaker_registry_n_overflowed(from);
+  (void)pthread_mutex_unlock(&from->guarded.mutex);
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  registry->guarded.override = override;
+  registry->shared.override = override;
+  weir_breaker_set_override(weir__breaker_entry_breaker(&registry->shared), override, NULL);
+  atomic_fetch_add_explicit(&registry->n_overflowed, n_overflowed, memory_order_relaxed);
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+}
+
+/* `entry`'s breaker and those before it. */
+static bool reserve_locked(struct weir__breaker_entry *entry,
+                           const struct weir_breaker_options *options) {
+  for (; entry != NULL; entry = entry->older) {
+    weir_breaker *breaker = weir__breaker_entry_breaker(entry);
+    if (breaker != NULL && !weir__breaker_reserve(breaker, options)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static uint32_t larger_of(uint32_t a, uint32_t b) {
+  return a > b ? a : b;
+}
+
+enum weir_error weir__breaker_registry_prepare(struct weir__breaker_registry *registry,
+                                               const struct weir_breaker_options *options) {
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  uint32_t n_buckets = larger_of(registry->guarded.n_buckets, options->window_buckets);
+  uint32_t n_probes = larger_of(registry->guarded.n_probes, options->probes);
+  bool done = true;
+  if (n_buckets > registry->guarded.n_buckets || n_probes > registry->guarded.n_probes) {
+    done = reserve_locked(&registry->shared, options) &&
+           reserve_locked(registry->guarded.newest_known, options) &&
+           reserve_locked(registry->guarded.newest_unknown, options);
+  }
+  if (done) {
+    registry->guarded.n_buckets = n_buckets;
+    registry->guarded.n_probes = n_probes;
+  }
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  return done ? WEIR_OK : WEIR_ERROR_NO_MEMORY;
+}
+
+static void clear_locked(struct weir__breaker_entry *entry) {
+  for (; entry != NULL; entry = entry->older) {
+    weir_breaker *breaker = weir__breaker_entry_breaker(entry);
+    if (breaker != NULL) {
+      weir__breaker_window_clear(breaker);
+    }
+  }
+}
+
+static void bounds_set_locked(struct weir__breaker_registry *registry,
+                              const struct weir_breaker_options *options) {
+  atomic_store_explicit(&registry->max_breakers, options->max_breakers, memory_order_release);
+  /* relaxed: each stands for itself */
+  atomic_store_explicit(&registry->window_ns, options->window_ns, memory_order_relaxed);
+  atomic_store_explicit(&registry->bucket_ns, options->window_ns / options->window_buckets,
+                        memory_order_relaxed);
+}
+
+void weir__breaker_registry_set_options(struct weir__breaker_registry *registry,
+                                        const struct weir_breaker_options *options) {
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  if (weir__breaker_rules_recut(&registry->rules, options)) {
+    clear_locked(&registry->shared);
+    clear_locked(registry->guarded.newest_known);
+    clear_locked(registry->guarded.newest_unknown);
+  }
+  weir__breaker_rules_set(&registry->rules, options);
+  bounds_set_locked(registry, options);
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
 }
 
 /* --- life --- */
@@ -688,7 +850,7 @@ bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size
 
 static bool keys_init(struct weir__breaker_registry *registry,
                       const struct weir_allocator *allocator) {
-  size_t n_entries = registry->rules.options.max_breakers;
+  size_t n_entries = count_of(&registry->max_breakers);
   weir__hash_secret_init(&registry->secret, weir__random_or_default(NULL));
   return chains_init(&registry->known, min_of(n_entries, EXPECTED_KNOWN), allocator) &&
          chains_init(&registry->unknown, n_entries, allocator);
@@ -718,6 +880,9 @@ enum weir_error weir__breaker_registry_init(struct weir__breaker_registry *regis
                                             const struct weir_allocator *allocator) {
   memset(registry, 0, sizeof *registry);
   weir__breaker_rules_init(&registry->rules, options, allocator);
+  bounds_set_locked(registry, options);
+  registry->guarded.n_buckets = options->window_buckets;
+  registry->guarded.n_probes = options->probes;
   if ((options->scope == WEIR_BREAKER_SCOPE_CHANNEL || keys_init(registry, allocator)) &&
       shared_init(registry, allocator)) {
     if (pthread_mutex_init(&registry->guarded.mutex, NULL) == 0) {

@@ -46,9 +46,10 @@ struct weir__breaker_entry {
   uint8_t name_capacity;                    /* likewise */
   uint8_t kind;                             /* an enum weir__breaker_kind; never changes */
   /* One byte, under the mutex: */
-  bool set_apart : 1; /* by an override of its own, later than the last one of all */
-  bool retired : 1;   /* an unknown one that has become known: its breaker is that one's now */
-  bool borrows : 1;   /* a known one: its breaker is in the block of the unknown one it was */
+  uint8_t override : 2; /* an enum weir_breaker_override: what was set by hand */
+  bool set_apart : 1;   /* by an override of its own, later than the last one of all */
+  bool retired : 1;     /* an unknown one that has become known: its breaker is that one's now */
+  bool borrows : 1;     /* a known one: its breaker is in the block of the unknown one it was */
 };
 
 struct weir__breaker_chains {
@@ -64,7 +65,10 @@ struct weir__breaker_registry {
   struct weir__breaker_chains unknown;
   struct weir__hash_secret secret;
 
-  _Atomic uint32_t n_known;      /* names, used or not; changed under the mutex, as all of these */
+  _Atomic uint32_t max_breakers; /* changed under the mutex, as all of these */
+  _Atomic int64_t window_ns;
+  _Atomic int64_t bucket_ns;
+  _Atomic uint32_t n_known;      /* names, used or not */
   _Atomic uint32_t n_known_used; /* of them, with a breaker */
   _Atomic uint32_t n_unknown;    /* each has a breaker */
   _Atomic uint32_t moves;        /* odd: an entry is on its way to another chain */
@@ -78,6 +82,9 @@ struct weir__breaker_registry {
     struct weir__breaker_entry *hand;    /* the next unknown one to look at; NULL = the newest */
     uint32_t n_fruitless;                /* looks since one was taken over */
     enum weir_breaker_override override; /* of all */
+    bool is_off;                         /* all are DISABLED, whatever was set by hand */
+    uint32_t n_buckets;                  /* room that each breaker has, at least */
+    uint32_t n_probes;
   } guarded;
 };
 
@@ -89,6 +96,26 @@ weir__breaker_registry_init(struct weir__breaker_registry *registry,
                             const struct weir_allocator *allocator);
 
 void weir__breaker_registry_fini(struct weir__breaker_registry *registry);
+
+/* Makes room for what `options` ask for, checked ones of the same scope: in every breaker, also of
+ * those that are made later, and for look-ups. WEIR_ERROR_NO_MEMORY; nothing that counts has
+ * changed, whatever it answers. Any thread. */
+WEIR_MUST_CHECK enum weir_error
+weir__breaker_registry_prepare(struct weir__breaker_registry *registry,
+                               const struct weir_breaker_options *options);
+
+/* Has all breakers go by `options`, which it was prepared for. Any thread. */
+void weir__breaker_registry_set_options(struct weir__breaker_registry *registry,
+                                        const struct weir_breaker_options *options);
+
+/* What was set by hand of all breakers of `from`, and its count of overflown calls, go over to
+ * `registry`, which no call has seen yet. */
+void weir__breaker_registry_inherit(struct weir__breaker_registry *registry,
+                                    struct weir__breaker_registry *from);
+
+/* Switches all breakers off, or on again, which then begin anew. False: they are so already. The
+ * rest of it is weir__breaker_registry_catch_up's. Any thread. */
+bool weir__breaker_registry_switch(struct weir__breaker_registry *registry, bool on);
 
 /* Makes a path's key a known one ("/pkg.Service/Method", not terminated; with scope SERVICE
  * "/pkg.Service/" is as good). The entry finds itself at once where it is handed to
@@ -102,11 +129,13 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_registry_know(struct weir__breaker
  * there is no memory for it: they are found all the same. */
 bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known);
 
-/* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker. `*entry`:
+/* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker, but in the
+ * mode of the call's own policy. `*entry`:
  * what weir__breaker_registry_know has found, or NULL; then what the call holds, borrowed until the
  * registry ends. Any thread. */
 enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *registry,
-                                                 const char *path, size_t path_size, int64_t now_ns,
+                                                 enum weir_breaker_mode mode, const char *path,
+                                                 size_t path_size, int64_t now_ns,
                                                  const struct weir_random *random,
                                                  struct weir__breaker_entry **entry,
                                                  struct weir_breaker_ticket *ticket_out,
@@ -115,6 +144,7 @@ enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *
 /* Whether a call that was let through may make a further attempt. Where its breaker is another
  * key's by now, it may: its own knew nothing. */
 bool weir__breaker_registry_still_admits(const struct weir__breaker_registry *registry,
+                                         enum weir_breaker_mode mode,
                                          const struct weir__breaker_entry *entry, const char *path,
                                          size_t path_size,
                                          const struct weir_breaker_ticket *ticket);
@@ -164,6 +194,11 @@ typedef void weir__breaker_overridden_fn(void *context, enum weir__breaker_kind 
                                          const struct weir__breaker_name *name,
                                          enum weir_breaker_override override,
                                          const struct weir_breaker_view *view);
+
+/* Brings all breakers to what they were switched to, and tells of each whose state that changes:
+ * `override` is what was set by hand. Any thread. */
+void weir__breaker_registry_catch_up(struct weir__breaker_registry *registry,
+                                     weir__breaker_overridden_fn *changed, void *context);
 
 /* Overrides all breakers that there are and will be. Any thread; of two at a time, the later one
  * holds for all, and what is said of one breaker meanwhile is later. */

@@ -3,9 +3,8 @@
 
 #define LENGTH_MASK ((UINT64_C(1) << WEIR__BREAKER_STREAK_BITS) - 1)
 
-bool weir__breaker_streak_grow(weir_breaker *breaker, uint64_t generation) {
+bool weir__breaker_streak_grow(weir_breaker *breaker, uint64_t generation, uint32_t limit) {
   uint64_t tag = generation << WEIR__BREAKER_STREAK_BITS;
-  uint32_t limit = breaker->rules->options.consecutive_failures;
   uint64_t old = atomic_load_explicit(&breaker->streak, memory_order_relaxed);
   uint64_t next = 0;
   if (limit == 0) {

@@ -15,9 +15,9 @@
 
 #define WEIR__BREAKER_STREAK_BITS 32 /* of the length */
 
-/* One failure more of `generation`. Whether there are now as many in a row as trip; of a later
- * generation's nothing is said. */
-bool weir__breaker_streak_grow(weir_breaker *breaker, uint64_t generation);
+/* One failure more of `generation`. Whether there are now `limit` in a row; of a later generation's
+ * nothing is said. Without a limit (0) they are not counted. */
+bool weir__breaker_streak_grow(weir_breaker *breaker, uint64_t generation, uint32_t limit);
 
 /* Whether there is a failure of `generation` in a row. */
 bool weir__breaker_streak_is_of(const weir_breaker *breaker, uint64_t generation);

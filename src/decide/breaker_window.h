@@ -15,9 +15,11 @@
 #include <stdint.h>
 
 #include "src/decide/breaker.h"
+#include "src/decide/breaker_annex.h"
+#include "src/decide/breaker_numbers.h"
 
-/* Two cache lines: processors fetch them in pairs. */
-#define WEIR__BREAKER_STRIPE_ALIGNMENT 128
+/* Between the first generations of two grids. */
+#define WEIR__BREAKER_GRID_STEP 16
 
 struct weir__breaker_bucket {
   _Atomic uint64_t successes;
@@ -41,18 +43,25 @@ struct weir__breaker_moment {
   uint32_t slot;
 };
 
-/* What the window's numbers in `rules` are, from its options. */
-void weir__breaker_window_derive(struct weir__breaker_rules *rules);
+/* How `options` cut the window. */
+struct weir__breaker_grid weir__breaker_grid_make(const struct weir_breaker_options *options,
+                                                  uint64_t first_generation);
 
 /* What is in the window of `generation`, all stripes together. */
-struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker, uint64_t generation,
-                                                  int64_t now_ns);
+struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker,
+                                                  const struct weir__breaker_grid *grid,
+                                                  uint64_t generation, int64_t now_ns);
 
-/* Counts a result of a call that was let through in `generation`, unless it is out of the window
- * or the generation is over. seq_cst, with weir__breaker_window_sum: of two threads that count a
+/* Empties all buckets, for a window that is to be cut otherwise. What a call counts meanwhile may
+ * stay, and is not of the next window. */
+void weir__breaker_window_clear(weir_breaker *breaker);
+
+/* Counts a result of a call that was let through in `generation`, unless it is out of the window,
+ * the generation is over, or the window is cut otherwise by now. seq_cst, with weir__breaker_window_sum: of two threads that count a
  * failure at once and then add up, at least one sees both. */
-void weir__breaker_count(weir_breaker *breaker, _Atomic uint64_t *word, uint64_t epoch,
-                         uint64_t generation, int64_t now_ns);
+void weir__breaker_count(weir_breaker *breaker, const struct weir__breaker_grid *grid,
+                         _Atomic uint64_t *word, uint64_t epoch, uint64_t generation,
+                         int64_t now_ns);
 
 /* Adds one to a counter of refusals that another thread was at just now. */
 void weir__breaker_count_again(weir_breaker *breaker, _Atomic uint64_t *counter, int64_t now_ns);
@@ -71,9 +80,8 @@ void weir__breaker_contention_note(weir_breaker *breaker, int64_t now_ns);
 extern _Thread_local uint32_t weir__breaker_thread __attribute__((tls_model("initial-exec")));
 uint32_t weir__breaker_thread_enter(void);
 
-static inline size_t weir__breaker_stripe_size(const struct weir__breaker_rules *rules) {
-  return sizeof(struct weir__breaker_stripe) +
-         rules->n_buckets * sizeof(struct weir__breaker_bucket);
+static inline size_t weir__breaker_stripe_size(uint32_t n_buckets) {
+  return sizeof(struct weir__breaker_stripe) + n_buckets * sizeof(struct weir__breaker_bucket);
 }
 
 static inline struct weir__breaker_stripe *weir__breaker_first_stripe(const weir_breaker *breaker) {
@@ -81,23 +89,20 @@ static inline struct weir__breaker_stripe *weir__breaker_first_stripe(const weir
 }
 
 static inline struct weir__breaker_stripe *
-weir__breaker_stripe_at(const weir_breaker *breaker, const void *spread, uint32_t index) {
-  uintptr_t address = ((uintptr_t)spread + WEIR__BREAKER_STRIPE_ALIGNMENT - 1) &
-                      ~(uintptr_t)(WEIR__BREAKER_STRIPE_ALIGNMENT - 1);
-  return (struct weir__breaker_stripe *)(address + index * breaker->rules->stripe_bytes);
+weir__breaker_stripe_at(const struct weir__breaker_annex *annex, uint32_t index) {
+  return (struct weir__breaker_stripe *)(void *)(annex->stripes + index * annex->stripe_bytes);
 }
 
-/* Acquire: stripes that are found are zeroed ones. */
 static inline struct weir__breaker_stripe *weir__breaker_own_stripe(const weir_breaker *breaker) {
-  const void *spread = atomic_load_explicit(&breaker->spread, memory_order_acquire);
-  if (spread == NULL) {
+  const struct weir__breaker_annex *annex = weir__breaker_annex_of(breaker);
+  if (annex == NULL || annex->stripes == NULL) {
     return weir__breaker_first_stripe(breaker);
   }
   uint32_t thread = weir__breaker_thread;
   if (thread == 0) {
     thread = weir__breaker_thread_enter();
   }
-  return weir__breaker_stripe_at(breaker, spread, thread & breaker->rules->stripe_mask);
+  return weir__breaker_stripe_at(annex, thread & annex->stripe_mask);
 }
 
 #ifdef __SIZEOF_INT128__
@@ -118,26 +123,43 @@ static inline uint64_t weir__breaker_multiply_high(uint64_t a, uint64_t b) {
 }
 #endif
 
-/* Each generation's epochs are out of the window of any other, whatever the clock did meanwhile. */
+/* The upper bits of an epoch are the generation's lower ones; the rest goes round in 2^55 ns or
+ * more. So epochs of two generations meet only when a bucket has been left alone for a year. */
+#define WEIR__BREAKER_GENERATION_BITS 10
+
+static inline uint64_t weir__breaker_epoch_mask(const struct weir__breaker_grid *grid) {
+  return UINT64_MAX >> grid->count_bits;
+}
+
+/* From one generation's epochs to the next one's. */
+static inline uint64_t weir__breaker_epoch_step(const struct weir__breaker_grid *grid) {
+  return (UINT64_C(1) << (64 - WEIR__BREAKER_GENERATION_BITS - grid->count_bits)) + grid->n_buckets;
+}
+
+/* Each generation's epochs are out of the window of any other, and of any other grid's, whatever
+ * the clock did meanwhile. */
 static inline struct weir__breaker_moment
-weir__breaker_moment_at(const struct weir__breaker_rules *rules, uint64_t generation,
+weir__breaker_moment_at(const struct weir__breaker_grid *grid, uint64_t generation,
                         int64_t now_ns) {
   uint64_t time_ns = now_ns > 0 ? (uint64_t)now_ns : 0;
   uint64_t number =
-      weir__breaker_multiply_high(time_ns, rules->bucket_reciprocal) >> rules->bucket_shift;
-  uint64_t turn = weir__breaker_multiply_high(number, rules->slot_reciprocal);
+      weir__breaker_multiply_high(time_ns, grid->bucket_reciprocal) >> grid->bucket_shift;
+  uint64_t turn = weir__breaker_multiply_high(number, grid->slot_reciprocal);
   /* The reciprocal is rounded down, so a quotient without remainder may come out one short. */
-  uint32_t slot = (uint32_t)(number - turn * rules->n_buckets);
+  uint32_t slot = (uint32_t)(number - turn * grid->n_buckets);
+  uint64_t offset = (generation + grid->first_generation) * weir__breaker_epoch_step(grid);
   return (struct weir__breaker_moment){
-      .epoch = (number + generation * rules->epoch_step) & rules->epoch_mask,
-      .slot = slot == rules->n_buckets ? 0 : slot,
+      .epoch = (number + offset) & weir__breaker_epoch_mask(grid),
+      .slot = slot == grid->n_buckets ? 0 : slot,
   };
 }
 
-static inline void weir__breaker_count_failure(weir_breaker *breaker, uint64_t generation,
-                                               int64_t now_ns) {
-  struct weir__breaker_moment moment = weir__breaker_moment_at(breaker->rules, generation, now_ns);
-  weir__breaker_count(breaker, &weir__breaker_own_stripe(breaker)->buckets[moment.slot].failures,
+static inline void weir__breaker_count_failure(weir_breaker *breaker,
+                                               const struct weir__breaker_grid *grid,
+                                               uint64_t generation, int64_t now_ns) {
+  struct weir__breaker_moment moment = weir__breaker_moment_at(grid, generation, now_ns);
+  weir__breaker_count(breaker, grid,
+                      &weir__breaker_own_stripe(breaker)->buckets[moment.slot].failures,
                       moment.epoch, generation, now_ns);
 }
 
@@ -145,12 +167,12 @@ static inline void weir__breaker_count_failure(weir_breaker *breaker, uint64_t g
  * that adds up just then may have come a moment earlier as well. */
 static inline void weir__breaker_count_success(weir_breaker *breaker, uint64_t generation,
                                                int64_t now_ns) {
-  const struct weir__breaker_rules *rules = breaker->rules;
-  struct weir__breaker_moment moment = weir__breaker_moment_at(rules, generation, now_ns);
+  struct weir__breaker_grid grid = weir__breaker_grid_of(breaker->rules);
+  struct weir__breaker_moment moment = weir__breaker_moment_at(&grid, generation, now_ns);
   _Atomic uint64_t *word = &weir__breaker_own_stripe(breaker)->buckets[moment.slot].successes;
   uint64_t old = atomic_load_explicit(word, memory_order_relaxed);
   bool plain =
-      old >> rules->count_bits == moment.epoch && (old + 1) >> rules->count_bits == moment.epoch;
+      old >> grid.count_bits == moment.epoch && (old + 1) >> grid.count_bits == moment.epoch;
   if (plain && atomic_compare_exchange_strong_explicit(word, &old, old + 1, memory_order_relaxed,
                                                        memory_order_relaxed)) {
     return;
@@ -158,7 +180,7 @@ static inline void weir__breaker_count_success(weir_breaker *breaker, uint64_t g
   if (plain) {
     weir__breaker_contention_note(breaker, now_ns);
   }
-  weir__breaker_count(breaker, word, moment.epoch, generation, now_ns);
+  weir__breaker_count(breaker, &grid, word, moment.epoch, generation, now_ns);
 }
 
 /* Relaxed: a statistic stands on its own. By exchange, since that tells of contention. */

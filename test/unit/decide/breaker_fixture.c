@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "src/decide/breaker_window.h"
+
 static void *counting_allocate(void *context, size_t n_bytes) {
   struct fixture *f = context;
   f->n_allocations++;
@@ -71,6 +73,14 @@ void fixture_breaker_end(struct fixture *f) {
   weir__breaker_fini(f->breaker);
   f->allocator.release(f, f->breaker);
   f->breaker = NULL;
+}
+
+void fixture_set_options(struct fixture *f, const struct weir_breaker_options *options) {
+  assert_true(weir__breaker_reserve(f->breaker, options));
+  if (weir__breaker_rules_recut(&f->rules, options)) {
+    weir__breaker_window_clear(f->breaker);
+  }
+  weir__breaker_rules_set(&f->rules, options);
 }
 
 struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns) {

@@ -47,6 +47,9 @@ int fixture_teardown(void **state);
 void fixture_breaker(struct fixture *f);
 void fixture_breaker_end(struct fixture *f);
 
+/* Has f->breaker go by other options; f->options stay. */
+void fixture_set_options(struct fixture *f, const struct weir_breaker_options *options);
+
 /* A call that is let through; fails the test if it is not. */
 struct weir_breaker_ticket fixture_admit(struct fixture *f, int64_t now_ns);
 

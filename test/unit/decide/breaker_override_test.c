@@ -39,7 +39,9 @@ static void half_open(struct fixture *f) {
 }
 
 static void in_a_ramp(struct fixture *f) {
-  f->rules.options.ramp_for_ns = SECONDS(100);
+  struct weir_breaker_options options = f->rules.options;
+  options.ramp_for_ns = SECONDS(100);
+  fixture_set_options(f, &options);
   fixture_trip(f, T0);
   fixture_calls(f, f->options.probes, GOOD, HALF_OPEN_AT);
 }
@@ -156,7 +158,9 @@ static void taken_back_it_is_closed_and_knows_nothing(void **state) {
     struct weir_breaker_snapshot snapshot = fixture_snapshot(f, T0);
     assert_int_equal(snapshot.n_requests, 0);
     assert_int_equal(snapshot.admitted_share_milli, 1000);
-    f->rules.options.ramp_for_ns = 0;
+    struct weir_breaker_options options = f->rules.options;
+    options.ramp_for_ns = 0;
+    fixture_set_options(f, &options);
     fixture_calls(f, 4, BAD, T0);
     assert_int_equal(fixture_snapshot(f, T0).state, WEIR_BREAKER_CLOSED);
     fixture_calls(f, 1, BAD, T0);

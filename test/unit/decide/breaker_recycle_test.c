@@ -48,12 +48,16 @@ static void recovery(struct fixture *f) {
 }
 
 static void ramp(struct fixture *f) {
-  f->rules.options.ramp_for_ns = SECONDS(86400);
+  struct weir_breaker_options options = f->rules.options;
+  options.ramp_for_ns = SECONDS(86400);
+  fixture_set_options(f, &options);
   recovery(f);
 }
 
 static void streak(struct fixture *f) {
-  f->rules.options.consecutive_failures = 5;
+  struct weir_breaker_options options = f->rules.options;
+  options.consecutive_failures = 5;
+  fixture_set_options(f, &options);
   some_failures(f);
 }
 
@@ -63,7 +67,9 @@ static void broken_streak(struct fixture *f) {
 }
 
 static void streak_of_another_generation(struct fixture *f) {
-  f->rules.options.consecutive_failures = 100;
+  struct weir_breaker_options options = f->rules.options;
+  options.consecutive_failures = 100;
+  fixture_set_options(f, &options);
   recovery(f);
 }
 

@@ -59,8 +59,8 @@ static enum weir_admission call_begin(struct fixture *f, struct weir__breaker_re
                                       struct registry_call *call, const char *path,
                                       int64_t now_ns) {
   *call = (struct registry_call){.path = path};
-  return weir__breaker_registry_admit(registry, path, strlen(path), now_ns, &f->random,
-                                      &call->entry, &call->ticket, &call->view);
+  return weir__breaker_registry_admit(registry, WEIR_BREAKER_MODE_ENFORCE, path, strlen(path),
+                                      now_ns, &f->random, &call->entry, &call->ticket, &call->view);
 }
 
 static void call_end(struct fixture *f, struct registry_call *call,
@@ -304,8 +304,9 @@ static void a_late_name_keeps_the_breaker_that_its_key_has(void **state) {
   assert_int_equal(state_of(&registry, "/a.A/M", T0), WEIR_BREAKER_HALF_OPEN);
   call_end(f, &before, WEIR_BREAKER_VERDICT_FAILURE, T0);
   assert_int_equal(state_of(&registry, "/a.A/M", T0), WEIR_BREAKER_OPEN);
-  assert_false(weir__breaker_registry_still_admits(&registry, before.entry, before.path,
-                                                   strlen(before.path), &before.ticket));
+  assert_false(weir__breaker_registry_still_admits(&registry, WEIR_BREAKER_MODE_ENFORCE,
+                                                   before.entry, before.path, strlen(before.path),
+                                                   &before.ticket));
   weir__breaker_registry_fini(&registry);
 }
 
@@ -430,8 +431,8 @@ static void a_call_whose_breaker_was_taken_over_goes_on_and_says_nothing(void **
   assert_int_equal(call_begin(f, &registry, &call, "/x.S/Old", T0), WEIR_ADMISSION_PROCEED);
   assert_ptr_equal(enter_at(&registry, "/x.S/New", T0 + WINDOW), call.entry);
   trip(f, &registry, "/x.S/New", T0 + WINDOW);
-  assert_true(weir__breaker_registry_still_admits(&registry, call.entry, call.path,
-                                                  strlen(call.path), &call.ticket));
+  assert_true(weir__breaker_registry_still_admits(&registry, WEIR_BREAKER_MODE_ENFORCE, call.entry,
+                                                  call.path, strlen(call.path), &call.ticket));
   struct weir_breaker_snapshot before;
   struct weir_breaker_snapshot after;
   assert_int_equal(look(&registry, "/x.S/New", T0 + WINDOW, &before), WEIR_OK);

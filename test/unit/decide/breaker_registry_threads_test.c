@@ -172,14 +172,16 @@ static void call_paths(struct worker *worker) {
     uint32_t which = (uint32_t)(now_ns / (3 * PERIOD)) * 3 % 64 + (i + worker->index) % 6;
     int size = snprintf(path, sizeof path, "/a.A/%u", (unsigned)which);
     disturb(worker, i, path, (size_t)size);
-    enum weir_admission admission = weir__breaker_registry_admit(
-        &crew->registry, path, (size_t)size, now_ns, &crew->f->random, &entry, &ticket, &view);
+    enum weir_admission admission =
+        weir__breaker_registry_admit(&crew->registry, WEIR_BREAKER_MODE_ENFORCE, path, (size_t)size,
+                                     now_ns, &crew->f->random, &entry, &ticket, &view);
     check_admission(worker, which, entry, &view);
     if (admission == WEIR_ADMISSION_REFUSE) {
       continue;
     }
     worker->n_overflowed += entry == &crew->registry.shared;
-    (void)weir__breaker_registry_still_admits(&crew->registry, entry, path, (size_t)size, &ticket);
+    (void)weir__breaker_registry_still_admits(&crew->registry, WEIR_BREAKER_MODE_ENFORCE, entry,
+                                              path, (size_t)size, &ticket);
     weir_breaker_settle(weir__breaker_entry_breaker(entry), &ticket, verdict_of(which, now_ns),
                         now_ns, &crew->f->random, &view);
     worker->n_trips += view.changed && view.state == WEIR_BREAKER_OPEN;
@@ -247,9 +249,9 @@ static void change_or_take_back(struct worker *worker) {
       worker->n_forced += entry != NULL;
       weir__breaker_registry_override_all(&crew->registry, WEIR_BREAKER_OVERRIDE_NONE,
                                           count_overridden, worker);
-    } else if (weir__breaker_registry_admit(&crew->registry, CHANGING_PATH, strlen(CHANGING_PATH),
-                                            now_ns, &crew->f->random, &entry, &ticket,
-                                            &view) == WEIR_ADMISSION_PROCEED) {
+    } else if (weir__breaker_registry_admit(
+                   &crew->registry, WEIR_BREAKER_MODE_ENFORCE, CHANGING_PATH, strlen(CHANGING_PATH),
+                   now_ns, &crew->f->random, &entry, &ticket, &view) == WEIR_ADMISSION_PROCEED) {
       weir_breaker_settle(weir__breaker_entry_breaker(entry), &ticket,
                           i % 4 != 0 ? WEIR_BREAKER_VERDICT_FAILURE : WEIR_BREAKER_VERDICT_SUCCESS,
                           now_ns, &crew->f->random, &view);

@@ -56,7 +56,9 @@ static void lets_through_what_it_would_refuse_and_counts_it(void **state) {
  * refused are not known to it. */
 static void decides_as_if_it_acted(void **state) {
   struct fixture *f = shadowing(state);
-  f->rules.options.ramp_for_ns = SECONDS(100);
+  struct weir_breaker_options options = f->rules.options;
+  options.ramp_for_ns = SECONDS(100);
+  fixture_set_options(f, &options);
   fixture_trip(f, T0);
   (void)shadowed(f, T0 + SECONDS(29), WEIR_BREAKER_REFUSAL_OPEN);
   struct weir_breaker_ticket probes[3];

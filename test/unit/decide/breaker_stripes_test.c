@@ -51,12 +51,13 @@ static void stripes_share_no_cache_lines(void **state) {
   for (uint32_t n_buckets = 1; n_buckets <= 60; n_buckets++) {
     f->options.window_buckets = n_buckets;
     fixture_breaker(f);
-    const void *spread = atomic_load(&f->breaker->spread);
-    for (uint32_t i = 0; i <= f->rules.stripe_mask; i++) {
-      uintptr_t stripe = (uintptr_t)weir__breaker_stripe_at(f->breaker, spread, i);
+    const struct weir__breaker_annex *annex = atomic_load(&f->breaker->annex);
+    assert_int_equal(annex->stripe_mask, f->rules.stripe_mask);
+    for (uint32_t i = 0; i <= annex->stripe_mask; i++) {
+      uintptr_t stripe = (uintptr_t)weir__breaker_stripe_at(annex, i);
       assert_int_equal(stripe % WEIR__BREAKER_STRIPE_ALIGNMENT, 0);
     }
-    assert_true(weir__breaker_stripe_size(&f->rules) <= f->rules.stripe_bytes);
+    assert_true(weir__breaker_stripe_size(n_buckets) <= annex->stripe_bytes);
     fixture_breaker_end(f);
   }
 }
@@ -80,7 +81,7 @@ static void one_processor_needs_no_stripes(void **state) {
   f->stripe_mask = 0;
   breaker_begin(f);
   assert_true(weir__breaker_spread(f->breaker));
-  assert_null(atomic_load(&f->breaker->spread));
+  assert_null(atomic_load(&f->breaker->annex));
   fixture_breaker_end(f);
 }
 
@@ -107,7 +108,7 @@ static void *call_until_spread(void *argument) {
   struct crowd *crowd = argument;
   weir_breaker *breaker = crowd->f->breaker;
   uint64_t n = 0;
-  while (atomic_load_explicit(&breaker->spread, memory_order_relaxed) == NULL || n % 1000 != 0) {
+  while (atomic_load_explicit(&breaker->annex, memory_order_relaxed) == NULL || n % 1000 != 0) {
     struct weir_breaker_ticket ticket;
     struct weir_breaker_view view;
     (void)weir_breaker_admit(breaker, T0, NULL, &ticket, &view);
@@ -126,7 +127,7 @@ static void threads_at_one_word_are_given_stripes_once(void **state) {
   struct crowd crowd = {.f = f};
   breaker_begin(f);
   size_t n_before = f->n_allocations;
-  atomic_store(&f->breaker->contention, (uint64_t)T0 >> 30 << 32 | 250);
+  atomic_store(&f->breaker->contention, (uint32_t)((uint64_t)T0 >> 30) << 10 | 250);
   for (int i = 0; i < N_THREADS; i++) {
     assert_int_equal(pthread_create(&threads[i], NULL, call_until_spread, &crowd), 0);
   }

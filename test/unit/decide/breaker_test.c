@@ -178,7 +178,9 @@ static void probe_that_is_never_settled_gives_its_place_back(void **state) {
 
 static void place_can_be_claimed_when_the_lease_is_over(void **state) {
   struct fixture *f = tripped(state, 1);
-  f->rules.options.probe_lease_ns = SECONDS(5);
+  struct weir_breaker_options options = f->rules.options;
+  options.probe_lease_ns = SECONDS(5);
+  fixture_set_options(f, &options);
   struct weir_breaker_ticket lost = fixture_admit(f, HALF_OPEN_AT);
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT), SECONDS(5));
   assert_int_equal(fixture_refused(f, HALF_OPEN_AT + SECONDS(5) - 1), 1);

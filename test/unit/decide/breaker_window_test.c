@@ -363,14 +363,14 @@ static void buckets_are_numbered_as_by_division(void **state) {
     chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
     f->options.window_buckets = n_buckets;
     f->options.window_ns = (int64_t)(n_buckets * (uint64_t)WEIR_MS_NS + (chance >> (2 + i % 40)));
-    weir__breaker_rules_init(&f->rules, &f->options, &f->allocator);
+    struct weir__breaker_grid grid = weir__breaker_grid_make(&f->options, 0);
     uint64_t bucket_ns = (uint64_t)f->options.window_ns / n_buckets;
     for (size_t j = 0; j < 7 * 3; j++) {
       uint64_t edge = (uint64_t)times_ns[j / 3] / bucket_ns * bucket_ns;
       uint64_t at_ns = j % 3 == 0 ? (uint64_t)times_ns[j / 3] : edge - (j % 3 == 1 && edge > 0);
-      struct weir__breaker_moment moment = weir__breaker_moment_at(&f->rules, 0, (int64_t)at_ns);
+      struct weir__breaker_moment moment = weir__breaker_moment_at(&grid, 0, (int64_t)at_ns);
       assert_int_equal(moment.slot, at_ns / bucket_ns % n_buckets);
-      assert_int_equal(moment.epoch, at_ns / bucket_ns & f->rules.epoch_mask);
+      assert_int_equal(moment.epoch, at_ns / bucket_ns & weir__breaker_epoch_mask(&grid));
     }
   }
 }
