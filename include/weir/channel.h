@@ -116,6 +116,31 @@ WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options,
                   weir_channel **channel_out);
 
+/* Puts a policy in the place of the channel's, at once and whole: calls that are made from now on go
+ * by it, and those that were made before by theirs to their end, started or not. The breakers stay,
+ * with their windows, states and overrides, and so does the throttle's level; doc/reload.md says
+ * what becomes of them where their parameters change. Methods that are registered stay so, with what
+ * the new policy says of them.
+ *
+ * What the policy has for the core (load balancing, health checks) was read when the channel was
+ * made. Where that changes, the rest is put in force, and the log is told (WEIR_LOG_CORE_CONFIG_KEPT).
+ *
+ * Ownership: the channel takes a share of `policy` (NULL = the built-in defaults). A policy that is
+ *            put out of force is let go by the end of the last of its calls.
+ * Threads:   any thread; the log sink runs in it. No call waits for it; others that swap this
+ *            channel's policy, or register a method, do, so that of two at once one is the last.
+ * Errors:    WEIR_ERROR_NO_MEMORY, and nothing has changed. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_channel_set_policy(weir_channel *channel, weir_policy *policy,
+                        struct weir_diagnostic *diagnostic);
+
+/* Gives the policy that is in force.
+ *
+ * Ownership: the result is shared, the caller's until weir_policy_unref; never NULL.
+ * Threads:   any thread; it may be in force no more when the function returns.
+ * Errors:    none. */
+WEIR_API weir_policy *weir_channel_policy(weir_channel *channel);
+
 /* Ends a channel. Calls under way go on; the core's channel ends with the last of them.
  *
  * Ownership: `channel` is taken over.
@@ -318,6 +343,9 @@ struct weir_channel_counters {
 
   uint64_t n_breakers; /* that it has, but for the one that calls share beyond maxBreakers */
   uint64_t n_overflowed_calls; /* calls that went to that one, for want of one of their own */
+
+  uint64_t n_policy_swaps;    /* weir_channel_set_policy has put a policy in force */
+  uint64_t n_policy_refusals; /* it has failed, and the policy before has stayed */
 };
 
 #define WEIR_CHANNEL_COUNTERS_INIT \

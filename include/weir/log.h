@@ -28,7 +28,10 @@ enum weir_log_event {
   /* at a boundary; one record a call, also of one that a fallback has answered */
   WEIR_LOG_CALL_FAILED = 0,
   WEIR_LOG_CHANNEL_WRAPPED, /* one that weir can't keep all its promises on; once a channel */
-  WEIR_LOG_BREAKER_CHANGED  /* its state, or what has been set by hand; one record a change */
+  WEIR_LOG_BREAKER_CHANGED, /* its state, or what has been set by hand; one record a change */
+  /* a policy was put in force that has other things for the core than the channel was made with;
+   * those hold from the next channel on */
+  WEIR_LOG_CORE_CONFIG_KEPT
 };
 
 /* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is
@@ -73,7 +76,8 @@ struct weir_log_record {
  * calls; weir/json_log.h has one that writes lines. It runs in the thread that ends a call, without
  * a lock of weir's: one that drains the queue, mostly, but also one that starts a batch which is
  * refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue
- * down; or the one that wraps a channel, or overrides its breakers. It must not block, nor take a
+ * down; or the one that wraps a channel, swaps its policy, or overrides its
+ * breakers. It must not block, nor take a
  * lock that is held around those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */

@@ -247,3 +247,8 @@ enum weir_error weir__retry_layer_new(weir_throttle *throttle, const char *owner
   *layer_out = &layer->base;
   return WEIR_OK;
 }
+
+void weir__retry_layer_set_throttle(weir_interceptor *self, weir_throttle *throttle) {
+  struct retry_layer *layer = WEIR__CONTAINER_OF(self, struct retry_layer, base);
+  layer->throttle = throttle;
+}

@@ -22,4 +22,8 @@ WEIR_MUST_CHECK enum weir_error weir__retry_layer_new(weir_throttle *throttle,
                                                       const struct weir_allocator *allocator,
                                                       weir_interceptor **layer_out);
 
+/* Gives a layer that was made without one a throttle, before its first call; a share is taken
+ * over. */
+void weir__retry_layer_set_throttle(weir_interceptor *layer, weir_throttle *throttle);
+
 #endif /* WEIR_INTERCEPTORS_RETRY_RETRY_H */

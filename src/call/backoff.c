@@ -68,7 +68,7 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
 }
 
 bool weir__backoff_begin(weir_call *call, const struct weir_event *event) {
-  if (weir__stack_resume(&call->environment->stack, call->layer_states, event, &call->plan) ==
+  if (weir__stack_resume(&call->rules->stack, call->layer_states, event, &call->plan) ==
       WEIR_ADMISSION_REFUSE) {
     return false;
   }
@@ -120,7 +120,7 @@ void weir__backoff_on_due(struct weir__timer *timer, int64_t now_ns) {
   bool goes_on = may_go_on_locked(call, now_ns);
   weir__queue_unlock(call->queue);
   if (goes_on &&
-      weir__stack_resume(&call->environment->stack, call->layer_states, &event, &call->plan) ==
+      weir__stack_resume(&call->rules->stack, call->layer_states, &event, &call->plan) ==
           WEIR_ADMISSION_PROCEED &&
       attempt_again(call, now_ns)) {
     return;

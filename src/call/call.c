@@ -11,6 +11,7 @@
 #include "src/call/stream.h"
 #include "src/call/stream_timer.h"
 #include "src/fallback/asking.h"
+#include "src/policy/policy.h"
 #include "src/time/instant.h"
 #include "src/time/timespec.h"
 
@@ -27,8 +28,7 @@ const struct weir_method_policy *weir__call_method_policy(const weir_call *call)
   if (extras != NULL && extras->policy != NULL) {
     return extras->policy;
   }
-  return weir_policy_method(call->environment->policy,
-                            (const char *)GRPC_SLICE_START_PTR(call->method),
+  return weir_policy_method(call->rules->policy, (const char *)GRPC_SLICE_START_PTR(call->method),
                             GRPC_SLICE_LENGTH(call->method));
 }
 
@@ -49,7 +49,7 @@ void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
 }
 
 weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
-  struct weir__environment *environment = arguments->environment;
+  struct weir__environment *environment = arguments->rules->environment;
   struct weir__call_extras *extras = arguments->extras;
   if (arguments->host != NULL) {
     extras = weir__call_extras_new(arguments->host, environment->allocator);
@@ -70,8 +70,8 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
   atomic_init(&call->n_app_refs, 1);
   call->queue = arguments->queue;
   weir__queue_ref(call->queue);
+  call->rules = arguments->rules;
   call->environment = environment;
-  weir__environment_ref(environment);
   if (arguments->inbound != NULL) {
     call->inbound = weir__inbound_hold(arguments->inbound);
     call->detached = arguments->detached;
@@ -103,6 +103,7 @@ void weir__call_drop_request(weir_call *call) {
 
 static void call_free(weir_call *call) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
+  struct weir__rules *rules = call->rules;
   struct weir__environment *environment = call->environment;
   weir_completion_queue *queue = call->queue;
   weir__call_drop_request(call);
@@ -117,7 +118,7 @@ static void call_free(weir_call *call) {
     transport->call_unref(transport->context, call->parent);
   }
   weir__inbound_let_go(call->inbound);
-  weir__environment_unref(environment);
+  weir__rules_release(rules);
   weir__queue_block_give(queue, call);
   weir__queue_unref(queue);
 }
@@ -239,7 +240,7 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
   };
   if (inbound != NULL) {
     headers.outer_retry_owner = inbound->has_retry_owner ? inbound->retry_owner : NULL;
-    headers.trace = call->environment->passes_trace ? &inbound->trace : NULL;
+    headers.trace = weir__policy_passes_trace(call->rules->policy) ? &inbound->trace : NULL;
   }
   return headers;
 }

@@ -31,6 +31,7 @@
 #include "src/call/inbound.h"
 #include "src/call/parent_watch.h"
 #include "src/call/request.h"
+#include "src/call/rules.h"
 #include "src/queue/queue.h"
 
 /* Bits of `state`. Each is set once and stays, unless the first batch could not be started: then the
@@ -105,8 +106,9 @@ struct weir__stream;
 struct weir_call {
   weir_completion_queue *queue;
   struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot; not at the start */
-  struct weir__environment *environment;
-  weir_inbound *inbound; /* NULL = none */
+  struct weir__rules *rules;             /* a share; the call goes by them to its end */
+  struct weir__environment *environment; /* theirs */
+  weir_inbound *inbound;                 /* NULL = none */
 
   atomic_uint n_refs;     /* the application's shares together, and one for each batch under way */
   atomic_uint n_app_refs; /* the application's shares */
@@ -162,7 +164,7 @@ struct weir_call {
 
 /* What a call is made of. */
 struct weir__call_arguments {
-  struct weir__environment *environment;
+  struct weir__rules *rules; /* a share; taken over when the call is made */
   weir_completion_queue *queue;
   grpc_call *parent;
   uint32_t propagation_mask;

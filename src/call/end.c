@@ -13,7 +13,7 @@
 
 /* The layers hear of the end, and of nothing after it: what a fallback answers is none of theirs. */
 static void settle(weir_call *call, const struct weir_event *event) {
-  const struct weir__stack *stack = &call->environment->stack;
+  const struct weir__stack *stack = &call->rules->stack;
   /* Of the call: a backoff may have followed its last attempt. */
   call->outcome.ended_at_ns = event->now_ns;
   while (weir__stack_settle(stack, call->layer_states, event, &call->outcome, &call->plan,

@@ -1,5 +1,8 @@
 /* environment – what all calls of a channel share, and what outlives the channel while they do.
  *
+ * It is the same whatever the channel's policy is; what comes of a policy is in the rules
+ * (src/call/rules.h), each of which has a share of the environment.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_ENVIRONMENT_H
 #define WEIR_SRC_CALL_ENVIRONMENT_H
@@ -12,13 +15,12 @@
 
 #include <weir/allocator.h>
 #include <weir/breaker_change.h>
+#include <weir/channel.h>
 #include <weir/clock.h>
 #include <weir/fallback.h>
 #include <weir/log.h>
-#include <weir/policy.h>
 
 #include "src/call/replay_budget.h"
-#include "src/stack/stack.h"
 
 struct weir__fallbacks;         /* src/fallback/fallbacks.h */
 struct weir__registered_method; /* src/channel/registered_method.h */
@@ -30,6 +32,8 @@ struct weir__call_counters {
   _Atomic uint64_t n_clamped_deadlines;
   _Atomic uint64_t n_detached_calls;
   _Atomic uint64_t n_fallback_results[WEIR__N_FALLBACK_RESULTS]; /* by the result */
+  _Atomic uint64_t n_policy_swaps;
+  _Atomic uint64_t n_policy_refusals;
 };
 
 /* Relaxed: a count that nothing else is ordered by. */
@@ -39,7 +43,6 @@ static inline void weir__call_counter_bump(_Atomic uint64_t *counter) {
 
 /* See reconnect.h. */
 struct weir__reconnect {
-  int64_t lead_ns;
   _Atomic int64_t not_before_ns; /* the next one */
 };
 
@@ -51,10 +54,9 @@ struct weir__environment {
   const struct weir_breaker_listener *breaker_listener; /* NULL = none */
   grpc_channel *channel;
   char *target;
-  weir_policy *policy;
-  struct weir__stack stack;
+  char *core_service_config; /* what the channel's first policy had for the core; NULL = nothing */
+  enum weir_core_retries core_retries;
   bool signals_trusted; /* see wire_signals.h */
-  bool passes_trace;    /* the policy's passTrace */
   struct weir__replay_budget replay_budget;
   struct weir__call_counters counters;
   struct weir__reconnect reconnect;

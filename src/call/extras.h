@@ -1,8 +1,9 @@
 /* extras – what a call has only sometimes: a registered method, a host, credentials, a census
  * context, memory of the application's, details that a boundary lets through.
  *
- * All calls of a registered method share the method's extras, which never change, until the
- * application sets something on one of them: that call then has extras of its own.
+ * All calls of a registered method that go by the same rules share the extras which those have for
+ * the method, until the application sets something on one of them: that call then has extras of its
+ * own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_CALL_EXTRAS_H

@@ -87,7 +87,7 @@ static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_ev
       .limit_exceeded = too_large,
   };
   weir__call_classify(call, &arrivals, event.now_ns);
-  if (weir__stack_settle(&call->environment->stack, call->layer_states, &event, &call->outcome,
+  if (weir__stack_settle(&call->rules->stack, call->layer_states, &event, &call->outcome,
                          &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
       weir__backoff_begin(call, &event)) {
     return false;

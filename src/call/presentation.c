@@ -234,7 +234,7 @@ static void show_answer(weir_call *call, const struct weir_event *event) {
 }
 
 void weir__call_present_failure(weir_call *call, const struct weir_event *event) {
-  weir__stack_present(&call->environment->stack, &call->outcome, &call->plan);
+  weir__stack_present(&call->rules->stack, &call->outcome, &call->plan);
   if (call->fallback_result == WEIR_FALLBACK_HIT) {
     show_answer(call, event);
   } else if (call->plan.scrubbed) {

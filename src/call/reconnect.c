@@ -4,13 +4,16 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "src/policy/policy.h"
 #include "src/time/instant.h"
 
 /* A tenth of openFor, as its jitter is, and no more than it takes to connect. */
 #define LEAD_DIVISOR 10
 #define MAX_LEAD_NS WEIR_SECOND_NS
 
-int64_t weir__reconnect_lead_ns(int64_t open_for_ns) {
+/* How long before the breaker lets a probe through. */
+static int64_t lead_ns_of(const weir_policy *policy) {
+  int64_t open_for_ns = weir__policy_breaker(policy)->open_for_ns;
   return weir__instant_min(open_for_ns / LEAD_DIVISOR, MAX_LEAD_NS);
 }
 
@@ -28,15 +31,15 @@ static bool is_probe_near(const struct weir_plan *plan, int64_t lead_ns) {
 
 void weir__reconnect_for_probe(weir_call *call, int64_t now_ns) {
   struct weir__reconnect *reconnect = &call->environment->reconnect;
-  if (!is_probe_near(&call->plan, reconnect->lead_ns)) {
+  int64_t lead_ns = lead_ns_of(call->rules->policy);
+  if (!is_probe_near(&call->plan, lead_ns)) {
     return;
   }
   /* Relaxed: of the threads that come at once any one will do. */
   int64_t at_ns = atomic_load_explicit(&reconnect->not_before_ns, memory_order_relaxed);
-  if (now_ns >= at_ns &&
-      atomic_compare_exchange_strong_explicit(&reconnect->not_before_ns, &at_ns,
-                                              weir__instant_add(now_ns, reconnect->lead_ns),
-                                              memory_order_relaxed, memory_order_relaxed)) {
+  if (now_ns >= at_ns && atomic_compare_exchange_strong_explicit(
+                             &reconnect->not_before_ns, &at_ns, weir__instant_add(now_ns, lead_ns),
+                             memory_order_relaxed, memory_order_relaxed)) {
     const struct weir__transport *transport = weir__queue_transport(call->queue);
     transport->channel_reconnect(transport->context, call->environment->channel);
   }

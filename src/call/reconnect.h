@@ -13,9 +13,6 @@
 
 #include "src/call/call.h"
 
-/* How long before the breaker lets a probe through. */
-int64_t weir__reconnect_lead_ns(int64_t open_for_ns);
-
 /* When the layers were asked about a call's first attempt, and the breaker was not closed. */
 void weir__reconnect_for_probe(weir_call *call, int64_t now_ns);
 

@@ -42,7 +42,7 @@ static void report_attempts(const weir_call *call, struct weir_call_report *repo
 }
 
 static void report_breaker_name(const weir_call *call, char name_out[WEIR_REPORT_NAME_BYTES]) {
-  weir_interceptor *breaker = call->environment->stack.breaker;
+  weir_interceptor *breaker = call->rules->stack.breaker;
   if (breaker != NULL) {
     struct weir__breaker_name name;
     weir__breaker_layer_name(breaker, &call->plan, &name);

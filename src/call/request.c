@@ -21,21 +21,21 @@ void weir__request_init(struct weir__request *request, const struct weir__batch 
   request->message = batch->send_message->data.send_message.send_message;
 }
 
-static bool budget_take(struct weir__replay_budget *budget, size_t n_bytes) {
+static bool budget_take(struct weir__replay_budget *budget, size_t n_bytes, size_t max_bytes) {
   weir__replay_budget_take(budget, n_bytes);
-  if (!weir__replay_budget_fits(budget)) {
+  if (!weir__replay_budget_fits(budget, max_bytes)) {
     weir__replay_budget_give(budget, n_bytes);
     return false;
   }
   return true;
 }
 
-void weir__request_keep(struct weir__request *request, uint32_t max_bytes,
+void weir__request_keep(struct weir__request *request, const struct weir_retry_options *options,
                         struct weir__replay_budget *budget,
                         const struct weir_allocator *allocator) {
   const grpc_slice_buffer *message = &request->message->data.raw.slice_buffer;
-  if (message->length > max_bytes || message->count > UINT32_MAX ||
-      !budget_take(budget, message->length)) {
+  if (message->length > options->replay_bytes || message->count > UINT32_MAX ||
+      !budget_take(budget, message->length, options->channel_replay_bytes)) {
     weir__replay_budget_note_overflow(budget);
     return;
   }

@@ -43,9 +43,9 @@ struct weir__request {
 /* Reads the request of a unary batch. Nothing is kept yet. */
 void weir__request_init(struct weir__request *request, const struct weir__batch *batch);
 
-/* Takes references for a replay, if the message is not larger than `max_bytes`, fits into the
- * budget, and there is memory; sets `kept`. */
-void weir__request_keep(struct weir__request *request, uint32_t max_bytes,
+/* Takes references for a replay, if the message is within both limits of `options`, its own and,
+ * with what is in the budget, the channel's, and there is memory; sets `kept`. */
+void weir__request_keep(struct weir__request *request, const struct weir_retry_options *options,
                         struct weir__replay_budget *budget, const struct weir_allocator *allocator);
 
 /* A message for a replay; to be destroyed once it was started. NULL when there is no memory or

@@ -117,7 +117,7 @@ static bool keep_request(weir_call *call, const struct weir__batch *batch) {
     return weir__stream_open(call);
   }
   weir__request_init(&call->request, batch);
-  weir__request_keep(&call->request, call->plan.method->retry_options->replay_bytes,
+  weir__request_keep(&call->request, call->plan.method->retry_options,
                      &call->environment->replay_budget, call->environment->allocator);
   call->plan.replayable = call->request.kept;
   return true;
@@ -135,7 +135,7 @@ static void plan_owner(weir_call *call, const struct weir__batch *batch) {
  * call->outcome. */
 static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *batch,
                                      const struct weir_event *event, bool *refused_out) {
-  const struct weir__stack *stack = &call->environment->stack;
+  const struct weir__stack *stack = &call->rules->stack;
   bool one_batch = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH;
   *refused_out = true;
   if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_CANCELLED) != 0) {
@@ -188,9 +188,9 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
 /* Nothing came of the first batch: as if it had not been started. */
 static void undo_first(weir_call *call, const struct weir__batch *batch,
                        const struct weir_event *event, int64_t deadline_at_ns) {
-  weir__stack_release(&call->environment->stack, call->layer_states, event, &call->plan,
+  weir__stack_release(&call->rules->stack, call->layer_states, event, &call->plan,
                       call->n_admitted);
-  memset(call->layer_states, 0, call->environment->stack.states_bytes);
+  memset(call->layer_states, 0, call->rules->stack.states_bytes);
   call->n_admitted = 0;
   call->n_unsettled = 0;
   weir__call_drop_request(call);

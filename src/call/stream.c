@@ -88,7 +88,7 @@ static bool stream_on_message(weir_call *call) {
   if (progress == WEIR__PROGRESS_NONE &&
       atomic_compare_exchange_strong(&call->progress, &progress, WEIR__PROGRESS_RUNNING)) {
     struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
-    weir__stack_progress(&call->environment->stack, call->layer_states, &event, &call->plan);
+    weir__stack_progress(&call->rules->stack, call->layer_states, &event, &call->plan);
     struct weir__breaker_news news;
     bool is_news = weir__breaker_news_take(call, &(struct weir_outcome){.code = GRPC_STATUS_OK},
                                            event.now_ns, &news);
@@ -378,10 +378,9 @@ static void judge(weir_call *call) {
         .timed_out = weir__stream_timer_ended(call),
     };
     weir__call_classify(call, &arrivals, event.now_ns);
-    goes_on =
-        weir__stack_settle(&call->environment->stack, call->layer_states, &event, &call->outcome,
-                           &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
-        weir__backoff_begin(call, &event);
+    goes_on = weir__stack_settle(&call->rules->stack, call->layer_states, &event, &call->outcome,
+                                 &call->plan, &call->n_unsettled) == WEIR_DISPOSITION_RETRY &&
+              weir__backoff_begin(call, &event);
   }
   if (!goes_on) {
     weir__call_end(call, &event);
@@ -546,8 +545,9 @@ static bool keep_locked(struct weir__stream *stream, const struct weir__batch *b
     return !needed;
   }
   *kept_out = true;
-  if (stream->guarded.replay.n_bytes > stream->call->plan.method->retry_options->replay_bytes ||
-      !weir__replay_budget_fits(&environment->replay_budget)) {
+  const struct weir_retry_options *options = stream->call->plan.method->retry_options;
+  if (stream->guarded.replay.n_bytes > options->replay_bytes ||
+      !weir__replay_budget_fits(&environment->replay_budget, options->channel_replay_bytes)) {
     overflow_locked(stream);
   }
   return true;

@@ -13,9 +13,9 @@
 #include "src/call/breaker_news.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
-#include "src/call/reconnect.h"
 #include "src/channel/core_claims.h"
 #include "src/channel/registered_method.h"
+#include "src/channel/swap.h"
 #include "src/fallback/fallbacks.h"
 #include "src/log/json_log.h"
 #include "src/outcome/wire_signals.h"
@@ -85,7 +85,7 @@ static bool core_args_init(const grpc_channel_args *args,
   if (!has_arg(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION)) {
     own[count++] = integer_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   }
-  const char *service_config = weir__policy_core_service_config(environment->policy);
+  const char *service_config = environment->core_service_config;
   if (service_config != NULL && !has_arg(args, GRPC_ARG_SERVICE_CONFIG)) {
     own[count++] = string_arg(GRPC_ARG_SERVICE_CONFIG, service_config);
   }
@@ -100,14 +100,13 @@ void weir__environment_unref(struct weir__environment *environment) {
   if (atomic_fetch_sub_explicit(&environment->n_refs, 1, memory_order_acq_rel) != 1) {
     return;
   }
-  weir__stack_fini(&environment->stack);
-  weir_policy_unref(environment->policy);
   weir__registered_methods_free(environment);
   if (environment->channel != NULL) {
     weir__core_unclaim(environment);
     grpc_channel_destroy(environment->channel);
   }
   struct weir__fallbacks *fallbacks = environment->fallbacks;
+  weir__free(environment->allocator, environment->core_service_config);
   weir__free(environment->allocator, environment->target);
   weir__free(environment->allocator, environment);
   weir__fallbacks_unref(fallbacks); /* last: the application's hook may do what it likes */
@@ -117,6 +116,16 @@ void weir__environment_unref(struct weir__environment *environment) {
 static void environment_undo(struct weir__environment *environment) {
   weir__fallbacks_disown(environment->fallbacks);
   weir__environment_unref(environment);
+}
+
+static void counters_init(struct weir__call_counters *counters) {
+  atomic_init(&counters->n_clamped_deadlines, 0);
+  atomic_init(&counters->n_detached_calls, 0);
+  atomic_init(&counters->n_policy_swaps, 0);
+  atomic_init(&counters->n_policy_refusals, 0);
+  for (size_t i = 0; i < WEIR__N_FALLBACK_RESULTS; i++) {
+    atomic_init(&counters->n_fallback_results[i], 0);
+  }
 }
 
 static struct weir__environment *environment_new(const char *target,
@@ -132,57 +141,50 @@ static struct weir__environment *environment_new(const char *target,
   environment->random = weir__random_or_default(options->random);
   environment->log = options->log != NULL ? options->log : weir__json_log_default_sink();
   environment->breaker_listener = options->breaker_listener;
+  environment->core_retries = core_retries;
   environment->signals_trusted =
       core_retries == WEIR_CORE_RETRIES_OFF && weir__wire_signals_trusted();
   atomic_init(&environment->replay_budget.n_bytes, 0);
   atomic_init(&environment->replay_budget.n_overflows, 0);
-  atomic_init(&environment->counters.n_clamped_deadlines, 0);
-  atomic_init(&environment->counters.n_detached_calls, 0);
   atomic_init(&environment->reconnect.not_before_ns, INT64_MIN);
-  for (size_t i = 0; i < WEIR__N_FALLBACK_RESULTS; i++) {
-    atomic_init(&environment->counters.n_fallback_results[i], 0);
-  }
+  counters_init(&environment->counters);
   environment->target = weir__copy_text(allocator, target, strlen(target));
-  environment->policy =
-      options->policy != NULL ? weir_policy_ref(options->policy) : weir__policy_default();
-  if (environment->policy != NULL) {
-    environment->passes_trace = weir__policy_passes_trace(environment->policy);
-    environment->reconnect.lead_ns =
-        weir__reconnect_lead_ns(weir__policy_breaker(environment->policy)->open_for_ns);
-    /* of the channel, and so the same for any method */
-    environment->replay_budget.max_bytes =
-        weir_policy_method(environment->policy, "", 0)->retry_options->channel_replay_bytes;
-  }
   if (options->fallback != NULL) {
     environment->fallbacks = weir__fallbacks_new(options->fallback, allocator);
   }
-  if (environment->target == NULL || environment->policy == NULL ||
-      (options->fallback != NULL && environment->fallbacks == NULL) ||
-      weir__stack_init(&environment->stack, environment->policy, target, core_retries, allocator) !=
-          WEIR_OK ||
-      environment->stack.states_bytes > WEIR__CALL_STATES_BYTES) {
+  if (environment->target == NULL ||
+      (options->fallback != NULL && environment->fallbacks == NULL)) {
     environment_undo(environment);
     return NULL;
   }
   return environment;
 }
 
-weir_channel *weir__channel_new(const char *target, const struct weir__transport *transport,
-                                enum weir_core_retries core_retries,
-                                const struct weir_channel_options *options) {
+enum weir_error weir__channel_new(const char *target, const struct weir__transport *transport,
+                                  enum weir_core_retries core_retries,
+                                  const struct weir_channel_options *options,
+                                  weir_channel **channel_out) {
+  *channel_out = NULL;
   struct weir__environment *environment = environment_new(target, core_retries, options);
   if (environment == NULL) {
-    return NULL;
+    return WEIR_ERROR_NO_MEMORY;
   }
   weir_channel *channel = weir__zalloc(environment->allocator, sizeof *channel);
   if (channel == NULL) {
     environment_undo(environment);
-    return NULL;
+    return WEIR_ERROR_NO_MEMORY;
   }
   atomic_init(&channel->n_refs, 1);
+  (void)pthread_mutex_init(&channel->guarded.mutex, NULL);
   channel->environment = environment;
   channel->transport = transport;
-  return channel;
+  enum weir_error error = weir__channel_begin_policy(channel, options->policy);
+  if (error != WEIR_OK) {
+    weir__channel_undo(channel);
+    return error;
+  }
+  *channel_out = channel;
+  return WEIR_OK;
 }
 
 void weir__channel_undo(weir_channel *channel) {
@@ -208,7 +210,10 @@ static weir_channel *channel_begin(const char *target, const struct weir_channel
       weir__fallback_check(known.fallback) != WEIR_OK) {
     return NULL;
   }
-  return weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known);
+  weir_channel *channel = NULL;
+  enum weir_error error =
+      weir__channel_new(target, weir__transport_core(), WEIR_CORE_RETRIES_OFF, &known, &channel);
+  return error == WEIR_OK ? channel : NULL;
 }
 
 /* A new channel of the core's is nobody else's. */
@@ -290,6 +295,8 @@ void weir_channel_destroy(weir_channel *channel) {
     }
   }
   struct weir__environment *environment = channel->environment;
+  weir__rules_replace(&channel->rules, NULL);
+  (void)pthread_mutex_destroy(&channel->guarded.mutex);
   weir__free(environment->allocator, channel);
   weir__environment_unref(environment);
 }
@@ -350,7 +357,9 @@ static void bind(struct weir__call_arguments *arguments, weir_inbound *inbound,
   }
 }
 
-static weir_call *call_create(struct weir__call_arguments *arguments,
+/* `registered`: whose call it is, NULL = of none. */
+static weir_call *call_create(weir_channel *channel, struct weir__call_arguments *arguments,
+                              const struct weir__registered_method *registered,
                               const struct weir_call_options *options) {
   struct weir_call_options known = WEIR_CALL_OPTIONS_INIT;
   if (options != NULL && (weir__options_copy(&known, sizeof known, options) != WEIR_OK ||
@@ -361,11 +370,19 @@ static weir_call *call_create(struct weir__call_arguments *arguments,
   if (inbound != NULL) {
     bind(arguments, inbound, known.inbound_bond);
   }
-  weir_call *call = weir__call_new(arguments);
-  if (call != NULL && arguments->detached) {
-    weir__call_counter_bump(&arguments->environment->counters.n_detached_calls);
+  arguments->rules = weir__rules_take(&channel->rules);
+  if (registered != NULL) {
+    arguments->extras = weir__rules_registered(arguments->rules, registered->nth);
   }
-  if (call != NULL && is_half_a_census(arguments)) {
+  weir_call *call = weir__call_new(arguments);
+  if (call == NULL) {
+    weir__rules_release(arguments->rules);
+    return NULL;
+  }
+  if (arguments->detached) {
+    weir__call_counter_bump(&channel->environment->counters.n_detached_calls);
+  }
+  if (is_half_a_census(arguments)) {
     (void)weir_call_cancel_with_status(
         call, GRPC_STATUS_UNKNOWN, "one of the parent's census contexts is propagated alone", NULL);
   }
@@ -378,7 +395,6 @@ weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_cal
                                     const grpc_slice *host, gpr_timespec deadline,
                                     const struct weir_call_options *options) {
   struct weir__call_arguments arguments = {
-      .environment = channel->environment,
       .queue = completion_queue,
       .parent = parent_call,
       .propagation_mask = propagation_mask,
@@ -386,7 +402,7 @@ weir_call *weir_channel_create_call(weir_channel *channel, grpc_call *parent_cal
       .host = host,
       .deadline_at_ns = instant_of(deadline, completion_queue),
   };
-  return call_create(&arguments, options);
+  return call_create(channel, &arguments, NULL, options);
 }
 
 void *weir_channel_register_call(weir_channel *channel, const char *method, const char *host,
@@ -394,8 +410,7 @@ void *weir_channel_register_call(weir_channel *channel, const char *method, cons
   if (method == NULL || reserved != NULL) {
     return NULL;
   }
-  return weir__registered_method_of(channel->environment, channel->transport, method,
-                                    host != NULL ? host : "");
+  return weir__registered_method_of(channel, method, host != NULL ? host : "");
 }
 
 weir_call *weir_channel_create_registered_call(weir_channel *channel, grpc_call *parent_call,
@@ -403,24 +418,25 @@ weir_call *weir_channel_create_registered_call(weir_channel *channel, grpc_call 
                                                weir_completion_queue *completion_queue,
                                                void *registered_call_handle, gpr_timespec deadline,
                                                const struct weir_call_options *options) {
-  struct weir__registered_method *registered = registered_call_handle;
+  const struct weir__registered_method *registered = registered_call_handle;
   struct weir__call_arguments arguments = {
-      .environment = channel->environment,
       .queue = completion_queue,
       .parent = parent_call,
       .propagation_mask = propagation_mask,
       .method = registered->path,
-      .extras = &registered->extras,
       .deadline_at_ns = instant_of(deadline, completion_queue),
   };
-  return call_create(&arguments, options);
+  return call_create(channel, &arguments, registered, options);
 }
 
 enum weir_error weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
                                               struct weir_breaker_snapshot *snapshot_out) {
   int64_t now_ns = weir__clock_now_ns(weir__clock_or_default(NULL));
-  return weir__stack_breaker_snapshot(&channel->environment->stack, method, strlen(method), now_ns,
-                                      snapshot_out);
+  struct weir__rules *rules = weir__rules_take(&channel->rules);
+  enum weir_error error = weir__breaker_layer_snapshot(rules->stack.breaker, method, strlen(method),
+                                                       now_ns, snapshot_out);
+  weir__rules_release(rules);
+  return error;
 }
 
 static bool override_is_known(enum weir_breaker_override override) {
@@ -433,16 +449,17 @@ static bool override_is_known(enum weir_breaker_override override) {
   return false;
 }
 
-/* An override on its way to those who are told. */
-struct overriding {
+/* A change of breakers that no call has made, on its way to those who are told. */
+struct changing {
   const struct weir__environment *environment;
   int64_t at_ns;
+  bool by_policy;
 };
 
-static void tell_overridden(void *context, const struct weir__breaker_name *name,
-                            enum weir_breaker_override override,
-                            const struct weir_breaker_view *view) {
-  const struct overriding *overriding = context;
+static void tell_changed(void *context, const struct weir__breaker_name *name,
+                         enum weir_breaker_override override,
+                         const struct weir_breaker_view *view) {
+  const struct changing *changing = context;
   struct weir__breaker_news news = {
       .change =
           {
@@ -451,31 +468,47 @@ static void tell_overridden(void *context, const struct weir__breaker_name *name
               .to = view->state,
               .generation = view->generation,
               .next_probe_in_ns = view->next_probe_in_ns,
-              .at_ns = overriding->at_ns,
+              .at_ns = changing->at_ns,
               .override = override,
+              .by_policy = changing->by_policy,
           },
       .name = *name,
   };
-  weir__breaker_news_tell(overriding->environment, &news);
+  weir__breaker_news_tell(changing->environment, &news);
+}
+
+void weir__channel_tell_renewed(const struct weir__rules *rules) {
+  struct changing changing = {.environment = rules->environment,
+                              .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL)),
+                              .by_policy = true};
+  weir__breaker_layer_catch_up(rules->stack.breaker, tell_changed, &changing);
 }
 
 enum weir_error weir_channel_set_breaker_override(weir_channel *channel, const char *method,
                                                   enum weir_breaker_override override) {
-  struct weir__environment *environment = channel->environment;
   if (!override_is_known(override)) {
     return WEIR_ERROR_INVALID_ARGUMENT;
   }
-  if (environment->stack.breaker == NULL) {
-    return WEIR_ERROR_UNAVAILABLE;
+  struct weir__rules *rules = weir__rules_take(&channel->rules); /* who is told may destroy it */
+  struct changing changing = {.environment = rules->environment,
+                              .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL))};
+  enum weir_error error = WEIR_ERROR_UNAVAILABLE;
+  if (weir__policy_breaker(rules->policy)->enabled) {
+    error = weir__breaker_layer_override(rules->stack.breaker, method,
+                                         method != NULL ? strlen(method) : 0, override,
+                                         tell_changed, &changing);
   }
-  struct overriding overriding = {.environment = environment,
-                                  .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL))};
-  weir__environment_ref(environment); /* who is told may destroy the channel */
-  enum weir_error error = weir__breaker_layer_override(environment->stack.breaker, method,
-                                                       method != NULL ? strlen(method) : 0,
-                                                       override, tell_overridden, &overriding);
-  weir__environment_unref(environment);
+  weir__rules_release(rules);
   return error;
+}
+
+/* What all of a channel's calls may keep together, by the rules that are in force now. */
+static size_t channel_replay_bytes(weir_channel *channel) {
+  struct weir__rules *rules = weir__rules_take(&channel->rules);
+  /* of the channel, and so the same for any method */
+  size_t max_bytes = weir_policy_method(rules->policy, "", 0)->retry_options->channel_replay_bytes;
+  weir__rules_release(rules);
+  return max_bytes;
 }
 
 enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
@@ -488,7 +521,7 @@ enum weir_error weir_channel_replay_snapshot(weir_channel *channel,
   struct weir_replay_snapshot snapshot = {
       .size = size < sizeof snapshot ? size : sizeof snapshot,
       .n_bytes = atomic_load_explicit(&budget->n_bytes, memory_order_relaxed),
-      .max_bytes = budget->max_bytes,
+      .max_bytes = channel_replay_bytes(channel),
       .n_overflows = atomic_load_explicit(&budget->n_overflows, memory_order_relaxed),
   };
   memcpy(snapshot_out, &snapshot, snapshot.size);
@@ -528,13 +561,16 @@ enum weir_error weir_channel_get_counters(weir_channel *channel,
       .n_clamped_deadlines =
           atomic_load_explicit(&counters->n_clamped_deadlines, memory_order_relaxed),
       .n_detached_calls = atomic_load_explicit(&counters->n_detached_calls, memory_order_relaxed),
+      .n_policy_swaps = atomic_load_explicit(&counters->n_policy_swaps, memory_order_relaxed),
+      .n_policy_refusals = atomic_load_explicit(&counters->n_policy_refusals, memory_order_relaxed),
   };
   read_fallback_counters(channel->environment, &read);
-  weir_interceptor *breaker = channel->environment->stack.breaker;
-  if (breaker != NULL) {
-    read.n_breakers = weir__breaker_layer_n_breakers(breaker);
-    read.n_overflowed_calls = weir__breaker_layer_n_overflowed(breaker);
+  struct weir__rules *rules = weir__rules_take(&channel->rules);
+  if (weir__policy_breaker(rules->policy)->enabled) {
+    read.n_breakers = weir__breaker_layer_n_breakers(rules->stack.breaker);
   }
+  read.n_overflowed_calls = weir__breaker_layer_n_overflowed(rules->stack.breaker);
+  weir__rules_release(rules);
   memcpy(counters_out, &read, read.size);
   return WEIR_OK;
 }

@@ -41,12 +41,14 @@ static bool is_known(enum weir_core_retries core_retries) {
   return false;
 }
 
-static weir_channel *channel_over(grpc_channel *core, const struct weir_channel_options *options) {
+static enum weir_error channel_over(grpc_channel *core, const struct weir_channel_options *options,
+                                    weir_channel **channel_out) {
   const struct weir__transport *transport = weir__transport_core();
   char *target = transport->channel_target(transport->context, core);
-  weir_channel *channel = weir__channel_new(target, transport, options->core_retries, options);
+  enum weir_error error =
+      weir__channel_new(target, transport, options->core_retries, options, channel_out);
   gpr_free(target);
-  return channel;
+  return error;
 }
 
 enum weir_error weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options,
@@ -66,9 +68,10 @@ enum weir_error weir_channel_wrap(grpc_channel *core, const struct weir_channel_
   if (error != WEIR_OK) {
     return error;
   }
-  weir_channel *channel = channel_over(core, &known);
-  if (channel == NULL) {
-    return WEIR_ERROR_NO_MEMORY;
+  weir_channel *channel = NULL;
+  error = channel_over(core, &known, &channel);
+  if (error != WEIR_OK) {
+    return error;
   }
   if (!weir__core_claim(channel->environment, core)) {
     weir__channel_undo(channel);

@@ -163,6 +163,8 @@ static const char *event_name(enum weir_log_event event) {
     return "channel_wrapped";
   case WEIR_LOG_BREAKER_CHANGED:
     return "breaker_changed";
+  case WEIR_LOG_CORE_CONFIG_KEPT:
+    return "core_config_kept";
   }
   return "unknown";
 }

@@ -36,51 +36,40 @@ static const char *owner_name(const weir_policy *policy, enum weir_core_retries 
 }
 
 static enum weir_error add_retry(struct weir__stack *stack, const weir_policy *policy,
-                                 const char *target, enum weir_core_retries core_retries,
+                                 enum weir_core_retries core_retries,
                                  const struct weir_allocator *allocator) {
-  uint32_t max_tokens = 0;
-  uint32_t ratio_milli = 0;
-  weir_throttle *throttle = NULL;
-  if (weir__policy_throttle(policy, &max_tokens, &ratio_milli)) {
-    enum weir_error error = weir_throttle_acquire(target, max_tokens, ratio_milli, &throttle);
-    if (error != WEIR_OK) {
-      return error;
-    }
-  }
-  weir_interceptor *layer = NULL;
   enum weir_error error =
-      weir__retry_layer_new(throttle, owner_name(policy, core_retries), allocator, &layer);
-  weir_throttle_release(throttle); /* the layer has a share of its own */
+      weir__retry_layer_new(NULL, owner_name(policy, core_retries), allocator, &stack->retry);
   if (error == WEIR_OK) {
-    weir__stack_add(stack, layer);
+    weir__stack_add(stack, stack->retry);
   }
   return error;
 }
 
 /* The methods and services that the policy names are known to it from the start. */
 static enum weir_error add_breaker(struct weir__stack *stack, const weir_policy *policy,
+                                   const struct weir__stack *last,
                                    const struct weir_allocator *allocator) {
-  weir_interceptor *layer = NULL;
-  if (!weir__policy_breaker(policy)->enabled) {
-    return WEIR_OK;
-  }
+  const struct weir_breaker_options *options = weir__policy_breaker(policy);
+  const char *name = weir__policy_name(policy);
+  size_t n_known = weir__policy_n_paths(policy);
   enum weir_error error =
-      weir__breaker_layer_new(weir__policy_breaker(policy), weir__policy_name(policy),
-                              weir__policy_n_paths(policy), allocator, &layer);
+      last != NULL
+          ? weir__breaker_layer_renew(last->breaker, options, name, n_known, &stack->breaker)
+          : weir__breaker_layer_new(options, name, n_known, allocator, &stack->breaker);
   if (error != WEIR_OK) {
     return error;
   }
-  weir__stack_add(stack, layer);
-  stack->breaker = layer;
+  weir__stack_add(stack, stack->breaker);
   struct weir__policy_path path = {.nth = 0};
   while (error == WEIR_OK && weir__policy_next_path(policy, &path)) {
-    error = weir__breaker_layer_know_named(layer, path.text, path.size);
+    error = weir__breaker_layer_know_named(stack->breaker, path.text, path.size);
   }
   return error;
 }
 
 static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *policy,
-                                  const char *target, enum weir_core_retries core_retries,
+                                  const struct weir__stack_parts *parts,
                                   const struct weir_allocator *allocator) {
   weir_interceptor *layer = NULL;
   enum weir_error error = weir__deadline_layer_new(allocator, &layer);
@@ -95,22 +84,41 @@ static enum weir_error add_layers(struct weir__stack *stack, const weir_policy *
   }
   weir__stack_add(stack, layer);
 
-  error = add_breaker(stack, policy, allocator);
+  error = add_breaker(stack, policy, parts->last, allocator);
   if (error != WEIR_OK) {
     return error;
   }
-  return add_retry(stack, policy, target, core_retries, allocator);
+  return add_retry(stack, policy, parts->core_retries, allocator);
 }
 
 enum weir_error weir__stack_init(struct weir__stack *stack, const weir_policy *policy,
-                                 const char *target, enum weir_core_retries core_retries,
+                                 const struct weir__stack_parts *parts,
                                  const struct weir_allocator *allocator) {
   memset(stack, 0, sizeof *stack);
-  enum weir_error error = add_layers(stack, policy, target, core_retries, allocator);
+  enum weir_error error = add_layers(stack, policy, parts, allocator);
   if (error != WEIR_OK) {
     weir__stack_fini(stack);
   }
   return error;
+}
+
+enum weir_error weir__stack_take_throttle(struct weir__stack *stack, const weir_policy *policy,
+                                          const char *target) {
+  uint32_t max_tokens = 0;
+  uint32_t ratio_milli = 0;
+  weir_throttle *throttle = NULL;
+  if (!weir__policy_throttle(policy, &max_tokens, &ratio_milli)) {
+    return WEIR_OK;
+  }
+  enum weir_error error = weir_throttle_acquire(target, max_tokens, ratio_milli, &throttle);
+  if (error == WEIR_OK) {
+    weir__retry_layer_set_throttle(stack->retry, throttle);
+  }
+  return error;
+}
+
+void weir__stack_put_in_force(const struct weir__stack *stack) {
+  weir__breaker_layer_put_in_force(stack->breaker);
 }
 
 void weir__stack_fini(struct weir__stack *stack) {
@@ -202,25 +210,7 @@ void weir__stack_release(const struct weir__stack *stack, void *states,
   }
 }
 
-enum weir_error weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path,
-                                             size_t path_size, int64_t now_ns,
-                                             struct weir_breaker_snapshot *snapshot_out) {
-  size_t size = snapshot_out->size;
-  if (size < sizeof size) {
-    return WEIR_ERROR_INVALID_ARGUMENT;
-  }
-  if (stack->breaker == NULL) {
-    memset(snapshot_out, 0, size);
-    snapshot_out->size = size;
-    return WEIR_ERROR_UNAVAILABLE;
-  }
-  return weir__breaker_layer_snapshot(stack->breaker, path, path_size, now_ns, snapshot_out);
-}
-
 enum weir_error weir__stack_know_method(const struct weir__stack *stack, const char *path,
                                         size_t path_size, void **breaker_entry_out) {
-  *breaker_entry_out = NULL;
-  return stack->breaker != NULL
-             ? weir__breaker_layer_know(stack->breaker, path, path_size, breaker_entry_out)
-             : WEIR_OK;
+  return weir__breaker_layer_know(stack->breaker, path, path_size, breaker_entry_out);
 }

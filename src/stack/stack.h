@@ -6,6 +6,9 @@
  * which therefore see the raw outcome. Retry is innermost, so the breaker judges calls after their
  * retries. The layers never call each other. A stack does not change once it is built.
  *
+ * A channel has a stack for each policy that it has had and that calls still go by. The layers are
+ * each stack's own; what has to outlast a policy, breakers and throttle, they share.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_STACK_STACK_H
 #define WEIR_SRC_STACK_STACK_H
@@ -32,16 +35,33 @@ struct weir__stack {
   size_t n_layers;
   size_t states_bytes; /* of all layers, for one call */
   struct weir__layer layers[WEIR__STACK_MAX_LAYERS];
-  weir_interceptor *breaker; /* one of the layers, to be looked at; NULL = switched off */
+  weir_interceptor *breaker; /* one of the layers, to be looked at */
+  weir_interceptor *retry;   /* likewise */
 };
 
-/* Builds the stack that a policy asks for. `target` is the channel's; its throttle is shared by
- * name. Retries are in it while the core makes none. WEIR_ERROR_NO_MEMORY: nothing is left
- * behind. */
+/* What a stack is made of beside the policy. */
+struct weir__stack_parts {
+  const struct weir__stack *last;      /* the channel's stack in force; NULL = it has none yet */
+  enum weir_core_retries core_retries; /* retries are in it while the core makes none */
+};
+
+/* Builds the stack that a policy asks for, but for its throttle. It has the breakers of the last
+ * stack, which go on by that one's policy. `policy` is borrowed until weir__stack_fini.
+ * WEIR_ERROR_NO_MEMORY: nothing is left behind. */
 WEIR_MUST_CHECK enum weir_error weir__stack_init(struct weir__stack *stack,
-                                                 const weir_policy *policy, const char *target,
-                                                 enum weir_core_retries core_retries,
+                                                 const weir_policy *policy,
+                                                 const struct weir__stack_parts *parts,
                                                  const struct weir_allocator *allocator);
+
+/* Adds the throttle that the policy asks for, if it does: the one of the name of `target`, a
+ * channel's, which takes the policy's parameters at once for all who share it. So it is the last
+ * thing that is done, and before the stack has calls. WEIR_ERROR_NO_MEMORY. */
+WEIR_MUST_CHECK enum weir_error
+weir__stack_take_throttle(struct weir__stack *stack, const weir_policy *policy, const char *target);
+
+/* Has the breakers go by the policy that the stack was made of; when nothing can fail any more. */
+void weir__stack_put_in_force(const struct weir__stack *stack);
+
 void weir__stack_fini(struct weir__stack *stack);
 
 /* Adds a layer inside those that are there; takes it over. Only while the stack is being built. */
@@ -74,11 +94,6 @@ void weir__stack_present(const struct weir__stack *stack, const struct weir_outc
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, const struct weir_plan *plan,
                          size_t n_admitted);
-
-/* The breaker of a method; WEIR_ERROR_UNAVAILABLE when there is none. */
-WEIR_MUST_CHECK enum weir_error
-weir__stack_breaker_snapshot(const struct weir__stack *stack, const char *path, size_t path_size,
-                             int64_t now_ns, struct weir_breaker_snapshot *snapshot_out);
 
 /* Has the breaker's layer find out about a method that was registered: what its calls' plans get as
  * `breaker_entry`. WEIR_ERROR_NO_MEMORY. */

@@ -60,6 +60,7 @@ static void count_record(void *context, const struct weir_log_record *record) {
     log->at_ns = record->at_ns;
     break;
   case WEIR_LOG_BREAKER_CHANGED:
+  case WEIR_LOG_CORE_CONFIG_KEPT:
     break;
   }
   (void)pthread_mutex_unlock(&log->mutex);

@@ -471,7 +471,7 @@ static void no_memory_to_know_a_method_registers_none(void **state) {
   struct watch watch;
   f->breaker.scope = WEIR_BREAKER_SCOPE_METHOD;
   open_watched(f, &watch);
-  for (size_t nth = 1; nth <= 2; nth++) {
+  for (size_t nth = 1; nth <= 3; nth++) {
     counting_allocator_fail_nth(&f->allocator, nth);
     assert_null(weir_channel_register_call(f->channel, METHOD, NULL, NULL));
   }

@@ -8,6 +8,8 @@
 
 #include <grpc/slice.h>
 
+#include "src/call/extras.h"
+#include "src/channel/channel.h"
 #include "src/channel/registered_method.h"
 #include "test/stack/stack_fixture.h"
 
@@ -83,11 +85,14 @@ static void what_the_policy_says_is_found_once(void **state) {
   struct weir__registered_method *pay = weir_channel_register_call(f->channel, METHOD, NULL, NULL);
   struct weir__registered_method *add =
       weir_channel_register_call(f->channel, OTHER_METHOD, NULL, NULL);
-  assert_ptr_equal(pay->extras.policy, weir_policy_method(f->policy, METHOD, strlen(METHOD)));
-  assert_ptr_not_equal(pay->extras.policy, add->extras.policy);
+  const struct weir__rules *rules = weir__rules_peek(&f->channel->rules);
+  struct weir__call_extras *of_pay = weir__rules_registered(rules, pay->nth);
+  const struct weir__call_extras *of_add = weir__rules_registered(rules, add->nth);
+  assert_ptr_equal(of_pay->policy, weir_policy_method(f->policy, METHOD, strlen(METHOD)));
+  assert_ptr_not_equal(of_pay->policy, of_add->policy);
 
   /* By what was found, not by looking it up: nothing else can tell the two apart. */
-  pay->extras.policy = add->extras.policy;
+  of_pay->policy = of_add->policy;
   scripted_transport_always(&f->transport, 0, answer_unavailable);
   struct unary unary;
   init_registered(f, &unary, pay, NULL);

@@ -274,13 +274,13 @@ static void open_channel(struct schedule_world *world) {
   options.random = &world->random.base;
   weir_throttle_forget(); /* what other schedules have left */
   options.fallback = world->has_fallback ? &world->fallback.base : NULL;
-  world->channel = weir__channel_new("cart.shop.internal:443", &world->transport.base,
-                                     WEIR_CORE_RETRIES_OFF, &options);
-  assert_non_null(world->channel);
+  assert_int_equal(weir__channel_new("cart.shop.internal:443", &world->transport.base,
+                                     WEIR_CORE_RETRIES_OFF, &options, &world->channel),
+                   WEIR_OK);
   if (world->has_fallback) {
     world->channel->environment->fallbacks->threads = &world->fallback.threads;
   }
-  schedule_layers_watch(&world->layers, &world->channel->environment->stack);
+  schedule_layers_watch(&world->layers, &weir__rules_peek(&world->channel->rules)->stack);
 }
 
 static void open_queues(struct schedule_world *world, uint8_t byte) {

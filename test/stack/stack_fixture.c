@@ -15,6 +15,7 @@
 
 #include <weir/throttle.h>
 
+#include "interceptors/breaker/breaker_layer.h"
 #include "src/call/inbound.h"
 #include "src/channel/channel.h"
 #include "src/fallback/fallbacks.h"
@@ -101,8 +102,10 @@ weir_channel *fixture_make_channel(struct fixture *f, const char *target) {
   options.random = &f->random.base;
   options.breaker_listener = f->breaker_listener;
   options.fallback = f->has_fallback ? &f->fallback.base : NULL;
-  weir_channel *channel =
-      weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options);
+  weir_channel *channel = NULL;
+  enum weir_error error =
+      weir__channel_new(target, &f->transport.base, WEIR_CORE_RETRIES_OFF, &options, &channel);
+  assert_int_equal(error, channel != NULL ? WEIR_OK : WEIR_ERROR_NO_MEMORY);
   if (channel != NULL && f->has_fallback) {
     channel->environment->fallbacks->threads = &f->fallback.threads;
   }
@@ -169,8 +172,8 @@ void fixture_close_queue(struct fixture *f) {
 
 struct weir_breaker_snapshot fixture_breaker(struct fixture *f) {
   struct weir_breaker_snapshot snapshot = {.size = sizeof snapshot};
-  assert_int_equal(weir__stack_breaker_snapshot(&f->channel->environment->stack, METHOD,
-                                                strlen(METHOD), f->clock.now_ns, &snapshot),
+  assert_int_equal(weir__breaker_layer_snapshot(weir__rules_peek(&f->channel->rules)->stack.breaker,
+                                                METHOD, strlen(METHOD), f->clock.now_ns, &snapshot),
                    WEIR_OK);
   return snapshot;
 }

@@ -28,6 +28,7 @@ struct fixture {
   struct weir__batch batch;
   struct weir__request request;
   struct weir__replay_budget budget;
+  struct weir_retry_options options;
 };
 
 static int setup(void **state) {
@@ -35,7 +36,8 @@ static int setup(void **state) {
   grpc_init();
   memset(&fixture, 0, sizeof fixture);
   counting_allocator_init(&fixture.counting);
-  fixture.budget.max_bytes = 1024 * 1024;
+  fixture.options.replay_bytes = UINT32_MAX;
+  fixture.options.channel_replay_bytes = 1024 * 1024;
   *state = &fixture;
   return 0;
 }
@@ -115,7 +117,7 @@ static void a_message_is_replayed_as_often_as_asked(void **state) {
     read_request(f, message);
     assert_int_equal(grpc_byte_buffer_length(f->request.message), GRPC_SLICE_LENGTH(expected));
 
-    weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+    weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
     if (!f->request.kept || (f->counting.n_outstanding > 0) != rows[i].allocates) {
       fail_msg("%s", rows[i].why);
     }
@@ -137,7 +139,7 @@ static void static_bytes_are_replayed_from_where_they_are(void **state) {
   static const char text[] = "a text that is long enough not to be held by the slice itself";
   grpc_slice slice = grpc_slice_from_static_string(text);
   read_request(f, grpc_raw_byte_buffer_create(&slice, 1));
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
 
   assert_true(f->request.kept);
   assert_ptr_equal(GRPC_SLICE_START_PTR(f->request.slices[0]), (const void *)text);
@@ -150,7 +152,7 @@ static void bytes_are_shared_and_not_copied(void **state) {
   struct fixture *f = *state;
   grpc_byte_buffer *message = message_of(1, 100000);
   read_request(f, message);
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
 
   assert_ptr_equal(GRPC_SLICE_START_PTR(f->request.slices[0]),
                    GRPC_SLICE_START_PTR(message->data.raw.slice_buffer.slices[0]));
@@ -170,7 +172,8 @@ static void the_limit_itself_still_fits(void **state) {
   };
   read_request(f, message_of(4, 250));
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-    weir__request_keep(&f->request, rows[i].max_bytes, &f->budget, &f->counting.base);
+    f->options.replay_bytes = rows[i].max_bytes;
+    weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
     if (f->request.kept != rows[i].kept) {
       fail_msg("%s", rows[i].why);
     }
@@ -184,15 +187,15 @@ static void the_limit_itself_still_fits(void **state) {
 static void the_channels_limit_binds_too_and_itself_still_fits(void **state) {
   struct fixture *f = *state;
   read_request(f, message_of(4, 250));
-  f->budget.max_bytes = 1500;
+  f->options.channel_replay_bytes = 1500;
   f->budget.n_bytes = 501; /* other calls */
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
   assert_false(f->request.kept);
   assert_int_equal(f->budget.n_bytes, 501);
   assert_int_equal(f->budget.n_overflows, 1);
 
   f->budget.n_bytes = 500;
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
   assert_true(f->request.kept);
   assert_int_equal(f->budget.n_bytes, 1500);
   weir__request_fini(&f->request, &f->budget, &f->counting.base);
@@ -203,7 +206,8 @@ static void the_channels_limit_binds_too_and_itself_still_fits(void **state) {
 static void an_empty_message_fits_any_limit(void **state) {
   struct fixture *f = *state;
   read_request(f, message_of(0, 0));
-  weir__request_keep(&f->request, 0, &f->budget, &f->counting.base);
+  f->options.replay_bytes = 0;
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
 
   grpc_byte_buffer *replay = weir__request_replay_message(&f->request);
   assert_message(replay, grpc_empty_slice());
@@ -214,7 +218,7 @@ static void the_compression_is_replayed_with_the_bytes(void **state) {
   struct fixture *f = *state;
   grpc_slice slice = grpc_slice_from_static_string("says that it is compressed");
   read_request(f, grpc_raw_compressed_byte_buffer_create(&slice, 1, GRPC_COMPRESS_GZIP));
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
 
   grpc_byte_buffer *replay = weir__request_replay_message(&f->request);
   assert_int_equal(replay->data.raw.compression, GRPC_COMPRESS_GZIP);
@@ -225,7 +229,7 @@ static void without_memory_nothing_is_kept(void **state) {
   struct fixture *f = *state;
   read_request(f, message_of(MAX_SLICES, 10));
   f->counting.n_allowed = 0;
-  weir__request_keep(&f->request, UINT32_MAX, &f->budget, &f->counting.base);
+  weir__request_keep(&f->request, &f->options, &f->budget, &f->counting.base);
 
   assert_false(f->request.kept);
   assert_null(weir__request_replay_message(&f->request));

@@ -385,6 +385,20 @@ static void a_changed_breaker_is_another_event(void **state) {
   json_decref(json);
 }
 
+static void a_policy_that_the_core_is_behind_is_another_event(void **state) {
+  (void)state;
+  struct weir_log_record record = {.reference = "",
+                                   .target = "cart:443",
+                                   .event = WEIR_LOG_CORE_CONFIG_KEPT,
+                                   .text = "from the next"};
+  json_t *json = parsed(&record);
+  assert_text(json, "weir", "core_config_kept");
+  assert_text(json, "target", "cart:443");
+  assert_text(json, "text", "from the next");
+  assert_int_equal(json_object_size(json), 4); /* and the time */
+  json_decref(json);
+}
+
 static void a_breaker_that_was_overridden_has_no_code_and_no_end(void **state) {
   (void)state;
   static const struct {
@@ -493,7 +507,7 @@ static void the_longest_record_there_can_be_is_whole(void **state) {
       .breaker_override = WEIR_BREAKER_OVERRIDE_DISABLED,
       .next_probe_in_ns = INT64_MIN,
   };
-  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_BREAKER_CHANGED; event++) {
+  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_CORE_CONFIG_KEPT; event++) {
     char line[WEIR__JSON_LINE_BYTES];
     record.event = (enum weir_log_event)event;
     size_t size = weir__json_line_format(&record, UINT64_MAX, line);
@@ -518,6 +532,7 @@ int main(void) {
       cmocka_unit_test(what_was_left_out_is_told_if_there_was_something),
       cmocka_unit_test(a_wrapped_channel_is_another_event),
       cmocka_unit_test(a_changed_breaker_is_another_event),
+      cmocka_unit_test(a_policy_that_the_core_is_behind_is_another_event),
       cmocka_unit_test(a_breaker_that_was_overridden_has_no_code_and_no_end),
       cmocka_unit_test(an_event_from_a_later_library_is_a_line_too),
       cmocka_unit_test(what_changes_the_order_of_text_is_escaped),
