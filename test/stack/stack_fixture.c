@@ -139,6 +139,13 @@ void fixture_open_raw(struct fixture *f) {
   fixture_open(f);
 }
 
+void fixture_swap(struct fixture *f) {
+  weir_policy *policy = NULL;
+  assert_int_equal(weir_policy_new(&f->policy_options, &f->allocator.base, &policy, NULL), WEIR_OK);
+  assert_int_equal(weir_channel_set_policy(f->channel, policy, NULL), WEIR_OK);
+  weir_policy_unref(policy);
+}
+
 void play(struct fixture *f, const struct script_step *steps) {
   scripted_transport_play(&f->transport, steps);
 }

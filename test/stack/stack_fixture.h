@@ -121,6 +121,9 @@ void play(struct fixture *f, const struct script_step *steps);
 /* The nth attempt that was sent, from 1. */
 const struct sent_attempt *sent(const struct fixture *f, size_t nth);
 
+/* Puts a policy in force that is what the options say now; nobody else has a share of it. */
+void fixture_swap(struct fixture *f);
+
 /* The same in steps, for tests of what fails. */
 enum weir_error fixture_make_policy(struct fixture *f);
 weir_channel *fixture_make_channel(struct fixture *f, const char *target);
