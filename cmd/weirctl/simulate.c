@@ -213,7 +213,7 @@ static void ignore_overridden(void *context, const struct weir__breaker_name *na
 
 static enum weir_error open_breaker(const struct run *run) {
   const struct simulation_question *question = run->question;
-  if (run->stack.breaker == NULL) {
+  if (!weir__policy_breaker(question->policy)->enabled) {
     return impossible(run, "the policy's breaker is switched off, so it refuses nothing");
   }
   return weir__breaker_layer_override(run->stack.breaker, question->path, question->path_size,
@@ -349,8 +349,8 @@ static enum weir_error end_attempt(struct run *run, uint32_t max_tokens) {
 
 static struct weir_breaker_snapshot look_at_breaker(const struct run *run) {
   struct weir_breaker_snapshot snapshot = WEIR_BREAKER_SNAPSHOT_INIT;
-  if (weir__stack_breaker_snapshot(&run->stack, run->question->path, run->question->path_size,
-                                   run->now_ns, &snapshot) != WEIR_OK) {
+  if (weir__breaker_layer_snapshot(run->stack.breaker, run->question->path,
+                                   run->question->path_size, run->now_ns, &snapshot) != WEIR_OK) {
     snapshot = (struct weir_breaker_snapshot)WEIR_BREAKER_SNAPSHOT_INIT; /* there is none */
   }
   return snapshot;
@@ -439,7 +439,7 @@ static enum weir_error run_with(struct run *run) {
   enum weir_error error = WEIR_OK;
   plan_init(run);
   answer->retry.max_attempts = run->plan.method->retry.max_attempts;
-  answer->breaker.enabled = run->stack.breaker != NULL;
+  answer->breaker.enabled = weir__policy_breaker(policy)->enabled;
   answer->breaker.mode = weir__policy_breaker(policy)->mode;
   answer->retry.throttled = weir__policy_throttle(policy, &max_tokens, &ratio_milli);
   answer->retry.max_tokens_milli = max_tokens * 1000;
@@ -472,13 +472,18 @@ static enum weir_error run_once(const struct simulation_question *question,
   };
   memset(answer_out, 0, sizeof *answer_out);
   weir_throttle_forget();
-  enum weir_error error = weir__stack_init(&run.stack, question->policy, TARGET,
-                                           WEIR_CORE_RETRIES_OFF, /* allocator */ NULL);
+  const struct weir__stack_parts parts = {.core_retries = WEIR_CORE_RETRIES_OFF};
+  enum weir_error error =
+      weir__stack_init(&run.stack, question->policy, &parts, /* allocator */ NULL);
   if (error != WEIR_OK) {
     return error;
   }
-  run.states = calloc(1, run.stack.states_bytes);
-  error = run.states != NULL ? run_with(&run) : WEIR_ERROR_NO_MEMORY;
+  error = weir__stack_take_throttle(&run.stack, question->policy, TARGET);
+  if (error == WEIR_OK) {
+    weir__stack_put_in_force(&run.stack);
+    run.states = calloc(1, run.stack.states_bytes);
+    error = run.states != NULL ? run_with(&run) : WEIR_ERROR_NO_MEMORY;
+  }
   free(run.states);
   weir__stack_fini(&run.stack);
   weir_throttle_forget();

@@ -37,6 +37,10 @@ struct weir_diagnostic {
    * object that lacks one. In characters. 0 = it is about no document, or about one as a whole. */
   uint32_t line;
   uint32_t column;
+  /* the place that it is so because of: mostly one of the organisation's document; "" = none */
+  char other_path[WEIR_DIAGNOSTIC_PATH_SIZE];
+  uint32_t other_line; /* from 1; 0 = unknown */
+  uint32_t other_column;
 };
 
 /* Names an error for logs and tests, e.g. "NO_MEMORY".

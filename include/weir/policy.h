@@ -221,8 +221,8 @@ struct weir_policy_load_options {
   void (*on_problem)(void *context, enum weir_policy_severity severity,
                      const struct weir_diagnostic *problem);
   void *context;
-  const char
-      *file_name; /* what the document is called where that matters; NULL = no file; copied */
+  /* What the document is called in messages; copied. NULL = it has no name; of a file, its path. */
+  const char *file_name;
 };
 
 #define WEIR_POLICY_LOAD_OPTIONS_INIT                                                      \
@@ -257,6 +257,28 @@ WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_policy_from_file(const char *path, const struct weir_policy_load_options *options,
                       const struct weir_allocator *allocator, weir_policy **policy_out,
                       struct weir_diagnostic *diagnostic);
+
+/* Lays a channel's policy under its organisation's. What the organisation enforces holds, or the
+ * two are refused where the channel's says something weaker; of the rest the channel has the last
+ * word, but for the organisation's ceilings, which are clamped to with a warning. Policies that
+ * were read from documents are read once more, so `options->on_problem` is told all the problems
+ * and warnings of the channel's; `options->lenient` is not looked at, since each document is read
+ * as it was the first time. One that was made in code counts as a document that says what differs
+ * from the defaults.
+ *
+ * Ownership: both are borrowed for the call; `channel` NULL = one that says nothing. On success
+ *            `*policy_out` is the caller's until weir_policy_unref; on failure it is NULL. `options`
+ *            NULL = the defaults, `allocator` NULL = malloc.
+ * Threads:   any thread.
+ * Errors:    WEIR_ERROR_INVALID_POLICY; `diagnostic`, if not NULL, tells the first problem, with
+ *            the place in the organisation's document as the other one.
+ *            WEIR_ERROR_INVALID_ARGUMENT one of them has been made by this function.
+ *            WEIR_ERROR_NO_MEMORY. WEIR_ERROR_UNSUPPORTED `options` are from a newer header. */
+WEIR_API WEIR_MUST_CHECK enum weir_error
+weir_policy_layer(const weir_policy *organisation, const weir_policy *channel,
+                  const struct weir_policy_load_options *options,
+                  const struct weir_allocator *allocator, weir_policy **policy_out,
+                  struct weir_diagnostic *diagnostic);
 
 /* Takes another share of a policy.
  *

@@ -721,8 +721,9 @@ static enum weir_error walk_document(struct weir__document *document, const stru
     (void)refuse_kind(&walk, 0, NULL, "an object");
     return WEIR_ERROR_INVALID_POLICY;
   }
-  walk.origins =
-      !reading->only_if_enforcing || weir__rules_enforce(&walk) ? reading->origins : NULL;
+  const bool enforces = weir__rules_enforce(&walk);
+  walk.origins = !reading->only_if_enforcing || enforces ? reading->origins : NULL;
+  walk.ceilings_are_known = !reading->is_layer && !enforces;
   struct weir__object root = {
       .index = 0, .def = walk.root, .message = document->policy, .path = NULL};
   (void)read_message(&walk, &root);

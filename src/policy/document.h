@@ -18,6 +18,7 @@
 #include <weir/error.h>
 
 #include "src/policy/origins.h"
+#include "src/policy/passed_on.h"
 #include "src/policy/problems.h"
 
 /* upb's arena over a weir_allocator. */
@@ -46,6 +47,9 @@ struct weir__document {
   weir_v1_Policy *policy;
   /* what is only passed on, as the core wants it; NULL = nothing */
   const char *core_service_config;
+  /* the same as it stands in the document's text, and what stands under `enforce` */
+  struct weir__passed_on passed_on;
+  struct weir__passed_on enforced_passed_on;
 };
 
 /* Reads a document and tells all its problems; weir__document_fini ends it, also after a failure.
@@ -63,6 +67,7 @@ struct weir__document_reading {
   struct weir__origins *origins;
   enum weir__origin_kind kind; /* of what is not enforced */
   bool only_if_enforcing;      /* places are wanted of a document that enforces something */
+  bool is_layer; /* no word of what is above a ceiling: the ceilings of all are not known yet */
 };
 
 /* As weir__document_init. */

@@ -256,7 +256,7 @@ static void check_timeout(struct weir__walk *walk, const struct weir__object *ob
   if (timeout_ns == 0) {
     weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
                         "0s: every call is past its deadline at once");
-  } else if (timeout_ns > walk->max_timeout_ns) {
+  } else if (walk->ceilings_are_known && timeout_ns > walk->max_timeout_ns) {
     weir__duration_print(walk->max_timeout_ns, ceiling);
     weir__problems_tell(walk->problems, WEIR_POLICY_WARNING, &path,
                         "above the ceiling: unary calls are clamped to deadline.maxTimeout, %s",
@@ -334,7 +334,7 @@ static void check_default(struct weir__walk *walk, const struct weir__object *ob
 
 static void check_deadline(struct weir__walk *walk, const struct weir__object *object) {
   const weir_v1_Deadline *deadline = object->message;
-  if (walk->in_enforce) {
+  if (!walk->ceilings_are_known) {
     return;
   }
   check_default(walk, object, "defaultTimeout",
@@ -434,43 +434,15 @@ static void check_translation(struct weir__walk *walk, const struct weir__object
 
 /* ---- the whole ---- */
 
-static const struct passed_on {
-  const char *field;
-  const char *key;
-} passed_on[] = {
-    {"load_balancing_policy", "loadBalancingPolicy"},
-    {"load_balancing_config", "loadBalancingConfig"},
-    {"health_check_config", "healthCheckConfig"},
-};
-
-#define N_PASSED_ON (sizeof passed_on / sizeof passed_on[0])
-
-/* Appends to `out`, unless it is NULL, and returns the size of what was, or would be, written. */
-static size_t put(char *out, const char *text, size_t size) {
-  if (out != NULL) {
-    memcpy(out, text, size);
-  }
-  return size;
-}
-
-/* The keys that the core is told of, as they stand in the document. 0: there are none. */
-static size_t print_core_service_config(const struct weir__walk *walk,
-                                        const struct weir__object *object, char *out) {
-  size_t n = 0;
-  for (size_t i = 0; i < N_PASSED_ON; i++) {
-    const uint32_t value = weir__object_given(object, passed_on[i].field, NULL);
+/* The keys that the core is told of, as they stand in the document. */
+static void take_passed_on(const struct weir__walk *walk, const struct weir__object *object,
+                           struct weir__passed_on *passed_on) {
+  for (size_t i = 0; i < WEIR__N_PASSED_ON; i++) {
+    const uint32_t value = weir__object_given(object, weir__passed_on_fields[i], NULL);
     if (value != 0) {
-      const struct weir__json_text source = weir__json_source(walk->json, value);
-      n += put(out == NULL ? NULL : out + n, n == 0 ? "{\"" : ",\"", 2);
-      n += put(out == NULL ? NULL : out + n, passed_on[i].key, strlen(passed_on[i].key));
-      n += put(out == NULL ? NULL : out + n, "\":", 2);
-      n += put(out == NULL ? NULL : out + n, source.text, source.size);
+      passed_on->values[i] = weir__json_source(walk->json, value);
     }
   }
-  if (n > 0) {
-    n += put(out == NULL ? NULL : out + n, "}", 2);
-  }
-  return n;
 }
 
 static void check_policy(struct weir__walk *walk, const struct weir__object *object) {
@@ -479,14 +451,15 @@ static void check_policy(struct weir__walk *walk, const struct weir__object *obj
     tell(walk, WEIR_POLICY_REFUSED, object, "name",
          "must be 1 to 63 of A-Z, a-z, 0-9, \".\", \"_\" and \"-\"");
   }
-  const size_t size = walk->in_enforce ? 0 : print_core_service_config(walk, object, NULL);
-  if (size > 0) {
-    char *config = weir__walk_allocate(walk, size);
-    if (config != NULL) {
-      (void)print_core_service_config(walk, object, config);
-      walk->document->core_service_config = config;
-    }
+  struct weir__document *document = walk->document;
+  if (walk->in_enforce) {
+    take_passed_on(walk, object, &document->enforced_passed_on);
+    return;
   }
+  take_passed_on(walk, object, &document->passed_on);
+  walk->out_of_memory =
+      walk->out_of_memory ||
+      !weir__passed_on_print(&document->passed_on, document->arena, &document->core_service_config);
 }
 
 /* ---- finding a rule ---- */

@@ -57,6 +57,7 @@ struct weir__walk {
   enum weir__origin_kind origin_kind;
   struct weir__json_place origin_place; /* of the last value */
   bool in_enforce;                      /* what is read stands under `enforce` */
+  bool ceilings_are_known;              /* what is above one is told of */
   bool out_of_memory;
   int64_t max_timeout_ns; /* the ceiling of unary calls */
   struct weir__name_set names;

@@ -13,6 +13,7 @@
 
 #include <weir/allocator.h>
 #include <weir/error.h>
+#include <weir/policy.h>
 
 #include "src/policy/document.h"
 #include "src/policy/origins.h"
@@ -20,6 +21,9 @@
 
 /* A document before it is read. */
 struct weir__policy_text {
+  /* instead of a text: counts as a document that says what differs from the defaults; borrowed
+   * likewise */
+  const weir_policy *made_in_code;
   const char *text;
   size_t size;
   const char *file_name; /* for messages; NULL = unknown */
@@ -31,7 +35,10 @@ struct weir__layered {
   /* what both say, nothing filled in from the defaults; part of it belongs to the documents */
   const weir_v1_Policy *policy;
   upb_DefPool *schema;
+  struct weir__document organisation; /* empty when there is none */
   struct weir__document channel;
+  struct weir__document merged; /* empty when the channel's is the whole */
+  const struct weir__document *whole;
   struct weir__origins origins;
 };
 
@@ -41,6 +48,13 @@ struct weir__layered {
  * WEIR_ERROR_INVALID_POLICY: there were problems. WEIR_ERROR_NO_MEMORY. */
 WEIR_MUST_CHECK enum weir_error weir__layered_init(struct weir__layered *layered,
                                                    const struct weir__policy_text *organisation,
+                                                   const struct weir__policy_text *channel,
+                                                   const struct weir_allocator *allocator,
+                                                   struct weir__problems *problems);
+
+/* As weir__layered_init for a document alone, but its values' places are kept only if it enforces
+ * something: that of most documents costs no memory. */
+WEIR_MUST_CHECK enum weir_error weir__layered_load(struct weir__layered *layered,
                                                    const struct weir__policy_text *channel,
                                                    const struct weir_allocator *allocator,
                                                    struct weir__problems *problems);

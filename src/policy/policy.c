@@ -8,6 +8,7 @@
 #include "src/base/allocator.h"
 #include "src/policy/method_table.h"
 #include "src/policy/options_check.h"
+#include "src/policy/policy_source.h"
 
 /* More methods than this are a mistake of the program; sizes are computed without an overflow below
  * it. */
@@ -31,6 +32,7 @@ struct weir_policy {
   struct weir__method_table table; /* whose entries are indices of `methods` */
   size_t n_methods;                /* with an entry for the method alone */
   size_t n_services;
+  struct weir__policy_sources sources;
 };
 
 /* ---- the defaults ---- */
@@ -433,8 +435,26 @@ void weir_policy_unref(weir_policy *policy) {
   /* acq_rel: what other threads did with their shares comes before the end, which is in the last
    * one's */
   if (atomic_fetch_sub_explicit(&policy->n_shares, 1, memory_order_acq_rel) == 1) {
+    weir__policy_source_unref(policy->sources.own);
+    weir__policy_source_unref(policy->sources.organisation);
     weir__free(policy->allocator, policy);
   }
+}
+
+/* ---- sources ---- */
+
+void weir__policy_set_sources(weir_policy *policy, const struct weir__policy_sources *sources) {
+  policy->sources = *sources;
+  if (sources->own != NULL) {
+    (void)weir__policy_source_ref(sources->own);
+  }
+  if (sources->organisation != NULL) {
+    (void)weir__policy_source_ref(sources->organisation);
+  }
+}
+
+const struct weir__policy_sources *weir__policy_sources_of(const weir_policy *policy) {
+  return &policy->sources;
 }
 
 /* ---- reading ---- */
@@ -518,4 +538,19 @@ bool weir__policy_passes_trace(const weir_policy *policy) {
 
 const char *weir__policy_core_service_config(const weir_policy *policy) {
   return policy->core_service_config;
+}
+
+struct weir_policy_options weir__policy_options_of(const weir_policy *policy) {
+  struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  options.name = policy->name;
+  options.deadline = &policy->deadline;
+  options.translation = &policy->translation;
+  options.breaker = &policy->breaker;
+  options.retry = &policy->retry;
+  options.fallback = &policy->fallback;
+  options.throttle_max_tokens = policy->throttle_max_tokens;
+  options.throttle_token_ratio_milli = policy->throttle_ratio_milli;
+  options.core_service_config = policy->core_service_config;
+  options.pass_trace = policy->pass_trace;
+  return options;
 }

@@ -50,6 +50,9 @@ struct weir__policy_path {
 size_t weir__policy_n_paths(const weir_policy *policy);
 bool weir__policy_next_path(const weir_policy *policy, struct weir__policy_path *path);
 
+/* What a policy would be made from, but for its methods; it points into the policy. */
+struct weir_policy_options weir__policy_options_of(const weir_policy *policy);
+
 /* For GRPC_ARG_SERVICE_CONFIG; NULL = nothing. */
 const char *weir__policy_core_service_config(const weir_policy *policy);
 

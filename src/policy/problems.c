@@ -22,9 +22,7 @@ int weir__text_cut(const char *text, size_t size, size_t most) {
   return (int)most;
 }
 
-/* Ends a cut text at a whole character, and takes what would break a line or a terminal out of
- * it. */
-static void make_printable(char *text, size_t size, bool cut) {
+void weir__text_make_printable(char *text, size_t size, bool cut) {
   size_t length = strlen(text);
   if (cut && length == size - 1) {
     size_t start = length;
@@ -75,7 +73,7 @@ static size_t print_path(const struct weir__path *path, char *out, size_t out_si
 void weir__path_print(const struct weir__path *path, char *out, size_t out_size) {
   out[0] = '\0';
   const size_t n = print_path(path, out, out_size);
-  make_printable(out, out_size, n > out_size - 1);
+  weir__text_make_printable(out, out_size, n > out_size - 1);
 }
 
 void weir__problems_read(struct weir__problems *problems, const char *text, size_t size) {
@@ -113,7 +111,7 @@ __attribute__((format(printf, 2, 0))) static void word(struct weir_diagnostic *d
                                                        const char *format, va_list arguments) {
   char *message = diagnostic->message;
   const int n = vsnprintf(message, sizeof diagnostic->message, format, arguments);
-  make_printable(message, sizeof diagnostic->message, n >= (int)sizeof diagnostic->message);
+  weir__text_make_printable(message, sizeof diagnostic->message, n >= (int)sizeof diagnostic->message);
 }
 
 void weir__diagnostic_word(struct weir_diagnostic *diagnostic, const char *format, ...) {

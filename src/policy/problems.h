@@ -59,4 +59,8 @@ void weir__path_print(const struct weir__path *path, char *out, size_t out_size)
  * "%.*s". */
 int weir__text_cut(const char *text, size_t size, size_t most);
 
+/* Ends a text that was cut to `size` at a whole character, and takes what would break a line or a
+ * terminal out of it. */
+void weir__text_make_printable(char *text, size_t size, bool cut);
+
 #endif /* WEIR_SRC_POLICY_PROBLEMS_H */

@@ -48,10 +48,44 @@ static int teardown(void **state) {
   return 0;
 }
 
+/* NULL, and nothing, stay what they are. */
+static void *copy_of(upb_Arena *arena, const void *from, size_t size) {
+  void *copy = from != NULL && size > 0 ? upb_Arena_Malloc(arena, size) : NULL;
+  if (copy != NULL) {
+    memcpy(copy, from, size);
+  }
+  return copy;
+}
+
+/* The document's methods are told one after the other: here they are an array. */
+static void keep_methods(struct fixture *f) {
+  upb_Arena *arena = f->document.arena;
+  const struct weir__policy_methods *told = &f->options.methods;
+  struct weir_method_options *methods =
+      upb_Arena_Malloc(arena, (told->n_methods + 1) * sizeof *methods);
+  assert_non_null(methods);
+  for (size_t i = 0; i < told->n_methods; i++) {
+    assert_int_equal(told->next(told->context, i, &methods[i]), WEIR_OK);
+    methods[i].fallback = copy_of(arena, methods[i].fallback, sizeof *methods[i].fallback);
+    struct weir_translation_options *own =
+        copy_of(arena, methods[i].translation, sizeof *methods[i].translation);
+    if (own != NULL) {
+      own->keep_metadata =
+          copy_of(arena, own->keep_metadata, own->n_keep_metadata * sizeof *own->keep_metadata);
+      own->keep_details =
+          copy_of(arena, own->keep_details, own->n_keep_details * sizeof *own->keep_details);
+    }
+    methods[i].translation = own;
+  }
+  f->options.policy.methods = methods;
+  f->options.policy.n_methods = told->n_methods;
+}
+
 static void read_text(struct fixture *f, size_t size) {
   assert_int_equal(
       weir__document_init(&f->document, f->text, size, &f->allocator.base, &f->problems), WEIR_OK);
   assert_int_equal(weir__policy_options_init(&f->options, &f->document), WEIR_OK);
+  keep_methods(f);
   f->def = weir_v1_Policy_getmsgdef(f->document.schema);
 }
 
@@ -179,9 +213,11 @@ static void options_survive_the_way_there_and_back(void **state) {
     assert_int_equal(back.policy.throttle_max_tokens, f->options.policy.throttle_max_tokens);
     assert_int_equal(back.policy.throttle_token_ratio_milli,
                      f->options.policy.throttle_token_ratio_milli);
-    assert_int_equal(back.policy.n_methods, f->options.policy.n_methods);
-    for (size_t j = 0; j < back.policy.n_methods; j++) {
-      assert_same_method(&back.policy.methods[j], &f->options.policy.methods[j]);
+    assert_int_equal(back.methods.n_methods, f->options.policy.n_methods);
+    for (size_t j = 0; j < back.methods.n_methods; j++) {
+      struct weir_method_options method;
+      assert_int_equal(back.methods.next(back.methods.context, j, &method), WEIR_OK);
+      assert_same_method(&method, &f->options.policy.methods[j]);
     }
     weir__document_fini(&f->document);
     f->document = (struct weir__document){.arena = NULL};
