@@ -31,7 +31,8 @@ enum weir_log_event {
   WEIR_LOG_BREAKER_CHANGED, /* its state, or what has been set by hand; one record a change */
   /* a policy was put in force that has other things for the core than the channel was made with;
    * those hold from the next channel on */
-  WEIR_LOG_CORE_CONFIG_KEPT
+  WEIR_LOG_CORE_CONFIG_KEPT,
+  WEIR_LOG_POLICY_REFUSED /* what was in force before stays so */
 };
 
 /* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is

@@ -165,6 +165,8 @@ static const char *event_name(enum weir_log_event event) {
     return "breaker_changed";
   case WEIR_LOG_CORE_CONFIG_KEPT:
     return "core_config_kept";
+  case WEIR_LOG_POLICY_REFUSED:
+    return "policy_refused";
   }
   return "unknown";
 }

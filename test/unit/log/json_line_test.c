@@ -354,6 +354,20 @@ static void a_wrapped_channel_is_another_event(void **state) {
   json_decref(json);
 }
 
+static void a_refused_policy_is_another_event(void **state) {
+  (void)state;
+  struct weir_log_record record = {.reference = "",
+                                   .target = "cart:443",
+                                   .event = WEIR_LOG_POLICY_REFUSED,
+                                   .text = "deadline.maxTimeout, 3:9: must be at most 5s"};
+  json_t *json = parsed(&record);
+  assert_text(json, "weir", "policy_refused");
+  assert_text(json, "target", "cart:443");
+  assert_text(json, "text", "deadline.maxTimeout, 3:9: must be at most 5s");
+  assert_int_equal(json_object_size(json), 4); /* and the time */
+  json_decref(json);
+}
+
 static void a_changed_breaker_is_another_event(void **state) {
   (void)state;
   struct weir_log_record record = {
@@ -531,6 +545,7 @@ int main(void) {
       cmocka_unit_test(times_are_written_in_utc_by_the_millisecond),
       cmocka_unit_test(what_was_left_out_is_told_if_there_was_something),
       cmocka_unit_test(a_wrapped_channel_is_another_event),
+      cmocka_unit_test(a_refused_policy_is_another_event),
       cmocka_unit_test(a_changed_breaker_is_another_event),
       cmocka_unit_test(a_policy_that_the_core_is_behind_is_another_event),
       cmocka_unit_test(a_breaker_that_was_overridden_has_no_code_and_no_end),
