@@ -16,6 +16,7 @@ config = $(if $(CONFIG),--config=$(CONFIG))
 
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
+	@echo 'make weirctl                                bazel-bin/cmd/weirctl/weirctl, which checks policies'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
 	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
@@ -28,6 +29,9 @@ help:
 demo: setup-build
 	@$(BAZEL) build --config=opt //examples/demo:demo >&2
 	@bazel-bin/examples/demo/demo $(ARGS)
+
+weirctl: setup-build
+	@$(BAZEL) build --config=opt //cmd/weirctl >&2
 
 check: setup-check
 	@BAZEL='$(BAZEL)' bazel/test.sh $(config)

@@ -143,6 +143,7 @@ static enum verdict close_stdout(enum verdict verdict) {
 int main(int argc, char **argv) {
   occupy_standard_streams();
   (void)signal(SIGPIPE, SIG_IGN); /* so that a write says so */
+  (void)signal(SIGXFSZ, SIG_IGN); /* likewise */
   memory_init();
   return (int)close_stdout(argc > 0 ? run(argv + 1) : VERDICT_FAILED);
 }
