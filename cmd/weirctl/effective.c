@@ -312,6 +312,22 @@ static const char *file_of(const struct effective *effective, const struct weir_
              : sources->path;
 }
 
+const char *effective_source_at(const struct effective *effective,
+                                const struct weir__origin *origin) {
+  struct weir__json_place place = WEIR__JSON_PLACE_INIT;
+  const struct source *source = file_of(effective, origin) == effective->sources.path
+                                    ? &effective->channel_source
+                                    : &effective->organisation_source;
+  if (origin->kind == WEIR__ORIGIN_BUILT_IN || origin->line == 0) {
+    return NULL;
+  }
+  while (place.at < source->size &&
+         (place.line != origin->line || place.column != origin->column)) {
+    weir__json_place_move(source->text, &place, place.at + 1);
+  }
+  return place.at < source->size ? source->text + place.at : NULL;
+}
+
 void effective_print_origin(const struct effective *effective, const struct weir__origin *origin,
                             const struct output *output) {
   const struct kind_words *kind = &kinds[origin->kind];

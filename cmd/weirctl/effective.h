@@ -96,6 +96,10 @@ struct effective_match effective_match_of(const struct effective *effective, con
 struct weir__origin effective_name_origin(const struct effective *effective,
                                           const struct effective_name *name);
 
+/* The document from there on, which does not end with the value; NULL: it is no place in one. */
+const char *effective_source_at(const struct effective *effective,
+                                const struct weir__origin *origin);
+
 /* "policy.json:3:5", "org org.json:4:7 (enforced)", "built in". */
 void effective_print_origin(const struct effective *effective, const struct weir__origin *origin,
                             const struct output *output);

@@ -15,6 +15,9 @@
 #include "src/policy/duration.h"
 #include "src/policy/policy.h"
 
+/* Less than a thousandth, and more than what reading a decimal twice can differ by. */
+#define RATIO_GRAIN 1e-9
+
 /* ---- the list ---- */
 
 void effective_values_clear(struct effective_values *values) {
@@ -230,8 +233,10 @@ static bool is_said(const upb_Message *message, const upb_FieldDef *field) {
   if (message == NULL) {
     return false;
   }
-  return upb_FieldDef_IsRepeated(field) ? upb_Message_Get(message, field).array_val != NULL
-                                        : upb_Message_Has(message, field);
+  if (upb_FieldDef_IsRepeated(field)) {
+    return upb_Message_Get(message, field).array_val != NULL;
+  }
+  return !upb_FieldDef_HasPresence(field) || upb_Message_Has(message, field);
 }
 
 static const upb_Message *message_in(const upb_Message *message, const upb_FieldDef *field) {
@@ -499,6 +504,35 @@ static void note_cut_timeout(struct effective_values *values, size_t from,
   }
 }
 
+/* A ratio is read to thousandths; what else stood there is in the text only. */
+static void note_cut_ratio(struct effective_values *values, size_t from,
+                           const struct effective *effective) {
+  struct effective_value *value = find_value(values, from, "retryThrottling.tokenRatio");
+  if (value == NULL || value->said != NULL) {
+    return;
+  }
+  const char *text = effective_source_at(effective, &value->origin);
+  char *end = NULL;
+  if (text == NULL) {
+    return;
+  }
+  const double said = strtod(text + (*text == '"' ? 1 : 0), &end); /* weirctl sets no locale */
+  const double difference = said - json_real_value(value->value);
+  if (end != text && (difference > RATIO_GRAIN || difference < -RATIO_GRAIN)) {
+    value->said = json_real(said);
+  }
+}
+
+/* What a longer openFor does to the default that it may not exceed. */
+static void note_moved_default(struct effective_values *values, size_t from) {
+  struct effective_value *most = find_value(values, from, "breaker.maxOpenFor");
+  const struct effective_value *open_for = find_value(values, from, "breaker.openFor");
+  if (most != NULL && open_for != NULL && most->origin.kind == WEIR__ORIGIN_BUILT_IN &&
+      open_for->origin.kind != WEIR__ORIGIN_BUILT_IN && json_equal(most->value, open_for->value)) {
+    (void)snprintf(most->note, sizeof most->note, "not below openFor");
+  }
+}
+
 /* ---- the whole ---- */
 
 void effective_values_method(struct effective_values *values, const struct effective *effective,
@@ -552,4 +586,6 @@ void effective_values_channel(struct effective_values *values, const struct effe
               simulation_limit_ns(&method, WEIR_CALL_SHAPE_ONE_BATCH, SIMULATION_OWN_NONE));
   cut_default(values, from, "deadline.defaultStreamTimeout",
               simulation_limit_ns(&method, WEIR_CALL_SHAPE_STREAM, SIMULATION_OWN_NONE));
+  note_cut_ratio(values, from, effective);
+  note_moved_default(values, from);
 }

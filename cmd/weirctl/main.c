@@ -20,6 +20,7 @@ static const struct verb *const verbs[] = {
     &verb_check,
     &verb_init,
     &verb_explain,
+    &verb_diff,
 };
 
 #define N_VERBS (sizeof verbs / sizeof verbs[0])

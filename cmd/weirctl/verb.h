@@ -33,6 +33,7 @@ struct verb {
 };
 
 extern const struct verb verb_check;
+extern const struct verb verb_diff;
 extern const struct verb verb_init;
 extern const struct verb verb_explain;
 
