@@ -198,17 +198,8 @@ static void hold_said(const struct effective *effective, const char *path,
                       weir_v1_MethodConfig *held) {
   const struct effective_match match = effective_match_of(effective, path, strlen(path));
   const struct effective_name *chosen = match.names[match.chosen];
-  const upb_MessageDef *def = effective->method_def;
-  for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
-    const upb_FieldDef *field = upb_MessageDef_Field(def, i);
-    if (upb_FieldDef_IsRepeated(field) || upb_FieldDef_CType(field) != kUpb_CType_Bool ||
-        upb_Message_Has(held, field)) {
-      continue;
-    }
-    if (chosen != NULL && upb_Message_Has(chosen->config, field)) {
-      (void)upb_Message_Set(held, field, upb_Message_Get(chosen->config, field), effective->arena);
-    }
-  }
+  weir_v1_MethodConfig_set_idempotent(held, chosen != NULL &&
+                                                weir_v1_MethodConfig_idempotent(chosen->config));
 }
 
 void effective_hold(struct effective *effective, const char *const *paths, size_t n_paths) {

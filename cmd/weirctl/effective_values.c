@@ -177,7 +177,6 @@ static const struct none_words nones[] = {
     {"weir.v1.MethodConfig.wait_for_ready", "the core's: false"},
     {"weir.v1.MethodConfig.max_request_message_bytes", "no limit but the channel's"},
     {"weir.v1.MethodConfig.max_response_message_bytes", "no limit but the channel's"},
-    {"weir.v1.MethodConfig.idempotent", "false"},
     {"weir.v1.Policy.retry_throttling", "no throttling"},
     {"weir.v1.Translation.deadline_exceeded_as", "by whose time it was"},
 };
@@ -270,15 +269,12 @@ static const upb_Message *sayer_of(const struct level *level, const upb_FieldDef
   return NULL;
 }
 
+/* A place is known of a null too, which says nothing. */
 static struct weir__origin origin_of(const struct walk *walk, const struct level *level,
                                      const upb_FieldDef *field) {
-  struct weir__origin origin = {.kind = WEIR__ORIGIN_BUILT_IN};
-  for (size_t i = 0; i < 2 && origin.kind == WEIR__ORIGIN_BUILT_IN; i++) {
-    if (level->said[i] != NULL) {
-      origin = weir__layered_origin(&walk->effective->layered, level->said[i], field);
-    }
-  }
-  return origin;
+  const upb_Message *sayer = sayer_of(level, field);
+  return sayer != NULL ? weir__layered_origin(&walk->effective->layered, sayer, field)
+                       : (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
 }
 
 static struct effective_value *add_value(struct walk *walk, const char *prefix, const char *key) {
@@ -291,16 +287,38 @@ static struct effective_value *add_value(struct walk *walk, const char *prefix, 
   return value;
 }
 
+/* NULL: nothing of this name is passed on to the core. */
+static json_t *core_value(const struct walk *walk, const upb_FieldDef *field) {
+  const struct effective *effective = walk->effective;
+  return upb_FieldDef_ContainingType(field) == effective->policy_def && effective->core != NULL
+             ? json_object_get(effective->core, upb_FieldDef_JsonName(field))
+             : NULL;
+}
+
+static void add_core_value(struct effective_value *value, json_t *core) {
+  value->value = json_incref(core);
+  (void)snprintf(value->note, sizeof value->note, "passed on to the core");
+}
+
+static json_t *said_json(const struct level *level, const upb_FieldDef *field) {
+  const upb_Message *sayer = sayer_of(level, field);
+  return sayer != NULL ? field_json(field, upb_Message_Get(sayer, field)) : NULL;
+}
+
 static void add_field(struct walk *walk, const char *prefix, const struct level *level,
                       const upb_FieldDef *field) {
   struct effective_value *value = add_value(walk, prefix, upb_FieldDef_JsonName(field));
-  const upb_Message *sayer = sayer_of(level, field);
+  json_t *core = core_value(walk, field);
   value->none = none_of(field);
-  value->value = is_said(level->held, field)
-                     ? field_json(field, upb_Message_Get(level->held, field))
-                     : json_null();
   value->origin = origin_of(walk, level, field);
-  json_t *said = sayer != NULL ? field_json(field, upb_Message_Get(sayer, field)) : NULL;
+  if (is_said(level->held, field)) {
+    value->value = field_json(field, upb_Message_Get(level->held, field));
+  } else if (core != NULL) {
+    add_core_value(value, core);
+  } else {
+    value->value = json_null();
+  }
+  json_t *said = said_json(level, field);
   if (said != NULL && !json_equal(said, value->value)) {
     value->said = said;
   } else {
@@ -317,19 +335,24 @@ static void add_absent(struct walk *walk, const char *prefix, const struct level
   value->origin = origin_of(walk, level, field);
 }
 
+/* It is no part of any message, so what was said of it stands in the text alone. */
 static void add_passed_on(struct walk *walk, const char *prefix, const struct level *level,
                           const upb_FieldDef *field) {
   const struct effective *effective = walk->effective;
   struct effective_value *value = add_value(walk, prefix, upb_FieldDef_JsonName(field));
-  const bool is_core =
-      upb_FieldDef_ContainingType(field) == effective->policy_def && effective->core != NULL;
-  json_t *core = is_core ? json_object_get(effective->core, upb_FieldDef_JsonName(field)) : NULL;
-  value->value = core != NULL ? json_incref(core) : json_null();
-  value->origin = origin_of(walk, level, field);
+  struct weir__origin origin = {.kind = WEIR__ORIGIN_BUILT_IN};
+  json_t *core = core_value(walk, field);
+  value->value = json_null();
+  if (level->said[0] != NULL) {
+    origin = weir__layered_origin(&effective->layered, level->said[0], field);
+  }
+  const char *source = effective_source_at(effective, &origin);
   if (core != NULL) {
-    (void)snprintf(value->note, sizeof value->note, "passed on to the core");
-  } else if (value->origin.kind != WEIR__ORIGIN_BUILT_IN) {
+    add_core_value(value, core);
+    value->origin = origin;
+  } else if (source != NULL && *source == '{') {
     (void)snprintf(value->note, sizeof value->note, "ignored");
+    value->origin = origin;
   }
 }
 
