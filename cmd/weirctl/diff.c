@@ -13,7 +13,8 @@
 enum option { OPTION_ORG, OPTION_ORG_OLD, OPTION_ORG_NEW, OPTION_LENIENT };
 
 static const struct option_rule options[] = {
-    [OPTION_ORG] = {"org", '\0', "FILE", "the organisation's document, of both"},
+    [OPTION_ORG] = {"org", '\0', "FILE",
+                    "the organisation's, of both; $WEIR_ORG_POLICY if not given"},
     [OPTION_ORG_OLD] = {"org-old", '\0', "FILE", "the organisation's document, of OLD"},
     [OPTION_ORG_NEW] = {"org-new", '\0', "FILE", "the organisation's document, of NEW"},
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
@@ -178,7 +179,7 @@ static void print_path(const char *path, const struct output *output) {
     break;
   case EFFECTIVE_DEFAULT:
   case EFFECTIVE_BUILT_IN:
-    output_text(output, STYLE_STRONG, "{}");
+    output_text(output, STYLE_STRONG, "all other methods");
     break;
   }
 }
@@ -253,14 +254,35 @@ static json_t *changes_json(const struct compared *compared,
   return list;
 }
 
+/* As weirctl check calls it: with an asterisk for all of a service, and that alone for the rest. */
+static json_t *name_json(const char *path) {
+  const size_t size = strlen(path);
+  char *name = memory_new(size + sizeof "*");
+  switch (kind_of_path(path)) {
+  case EFFECTIVE_METHOD:
+  case EFFECTIVE_SERVICE:
+    memcpy(name, path, size);
+    break;
+  case EFFECTIVE_DEFAULT:
+  case EFFECTIVE_BUILT_IN:
+    break;
+  }
+  if (kind_of_path(path) != EFFECTIVE_METHOD) {
+    strcat(name, "*");
+  }
+  json_t *string = output_string(name);
+  free(name);
+  return string;
+}
+
 static json_t *method_json(const struct compared *compared, const char *path,
                            const struct effective_changes *changes) {
   json_t *object = json_object();
-  (void)json_object_set_new(object, "path", output_string(path));
+  (void)json_object_set_new(object, "name", name_json(path));
   (void)json_object_set_new(object, "kind", json_string(effective_kind_name(kind_of_path(path))));
-  (void)json_object_set_new(object, "oldEntry",
+  (void)json_object_set_new(object, "old_entry",
                             json_string(effective_kind_name(kind_in(&compared->old_side, path))));
-  (void)json_object_set_new(object, "newEntry",
+  (void)json_object_set_new(object, "new_entry",
                             json_string(effective_kind_name(kind_in(&compared->new_side, path))));
   (void)json_object_set_new(object, "changes", changes_json(compared, changes));
   return object;
@@ -318,7 +340,7 @@ static void tell_as_json(struct compared *compared, const struct output *output)
   (void)json_object_set_new(document, "channel", changes_json(compared, &compared->channel));
   (void)json_object_set_new(document, "methods", methods);
   (void)json_object_set_new(document, "resets", json_string(reset_name(reset_of(compared))));
-  (void)json_object_set_new(document, "throttleBeginsFull",
+  (void)json_object_set_new(document, "throttle_begins_full",
                             json_boolean(throttle_begins_full(compared)));
   output_json(output, document);
 }
@@ -352,7 +374,8 @@ static void print_refused(const struct compared *compared, const struct output *
 }
 
 static const char *organisation_of(const struct arguments *arguments, enum option own) {
-  return arguments->given[own] != NULL ? arguments->given[own] : arguments->given[OPTION_ORG];
+  return effective_organisation(arguments->given[own] != NULL ? arguments->given[own]
+                                                              : arguments->given[OPTION_ORG]);
 }
 
 static void load_side(struct side *side, const struct arguments *arguments, size_t operand,

@@ -14,6 +14,11 @@
 
 /* ---- loading ---- */
 
+const char *effective_organisation(const char *given) {
+  const char *name = given != NULL ? given : getenv("WEIR_ORG_POLICY");
+  return name != NULL && name[0] != '\0' ? name : NULL;
+}
+
 static bool read_sources(struct effective *effective) {
   const struct effective_sources *sources = &effective->sources;
   if (!source_read(&effective->channel_source, sources->path)) {

@@ -33,7 +33,8 @@ enum option {
 };
 
 static const struct option_rule options[] = {
-    [OPTION_ORG] = {"org", '\0', "FILE", "the organisation's document"},
+    [OPTION_ORG] = {"org", '\0', "FILE",
+                    "the organisation's document; $WEIR_ORG_POLICY if not given"},
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
     [OPTION_CODE] = {"code", '\0', "CODE", "suppose that an attempt ends so: a name or a number"},
     [OPTION_ORIGIN] = {"origin", '\0', "ORIGIN",
@@ -325,10 +326,10 @@ static void print_json(const struct explained *explained, const struct output *o
   (void)json_object_set_new(document, "problems", findings_json(&explained->findings));
   (void)json_object_set_new(document, "method", output_string(explained->path));
   (void)json_object_set_new(document, "entry", name_json(explained, explained->match.chosen));
-  (void)json_object_set_new(document, "passedOver", passed_over_json(explained));
-  (void)json_object_set_new(document, "unaryLimit",
+  (void)json_object_set_new(document, "passed_over", passed_over_json(explained));
+  (void)json_object_set_new(document, "unary_limit",
                             limits_json(explained, WEIR_CALL_SHAPE_ONE_BATCH));
-  (void)json_object_set_new(document, "streamLimit",
+  (void)json_object_set_new(document, "stream_limit",
                             limits_json(explained, WEIR_CALL_SHAPE_STREAM));
   if (explained->supposed != NULL) {
     (void)json_object_set_new(
@@ -391,7 +392,7 @@ static enum verdict load_and_explain(const struct arguments *arguments, struct e
                                      const struct output *output) {
   const struct effective_sources sources = {
       .path = arguments->operands[0],
-      .organisation = arguments->given[OPTION_ORG],
+      .organisation = effective_organisation(arguments->given[OPTION_ORG]),
       .lenient = arguments->given[OPTION_LENIENT] != NULL,
   };
   enum verdict verdict = VERDICT_FAILED;

@@ -451,9 +451,9 @@ static json_t *retry_json(const struct simulation_retry *retry) {
   set(object, "asked", json_boolean(retry->asked));
   set(object, "next", json_string(next_name(retry->next)));
   set(object, "reason", json_string(weir_reason_name(retry->reason)));
-  set(object, "maxAttempts", json_integer(retry->max_attempts));
-  set(object, "leastWait", goes_on ? duration_json(retry->least_wait_ns) : json_null());
-  set(object, "mostWait", goes_on ? duration_json(retry->most_wait_ns) : json_null());
+  set(object, "max_attempts", json_integer(retry->max_attempts));
+  set(object, "least_wait", goes_on ? duration_json(retry->least_wait_ns) : json_null());
+  set(object, "most_wait", goes_on ? duration_json(retry->most_wait_ns) : json_null());
   set(object, "throttled", json_boolean(retry->throttled));
   set(object, "tokens",
       retry->throttled ? json_real((double)retry->tokens_milli / TOKEN_MILLI) : json_null());
@@ -488,13 +488,13 @@ static json_t *translation_json(const struct simulation_question *question,
   set(object, "code", json_string(weir_status_code_name(translation->visible)));
   set(object, "scrubbed", json_boolean(translation->scrubbed));
   set(object, "message", translation->scrubbed ? json_string(translation->message) : json_null());
-  set(object, "keptMetadata",
+  set(object, "kept_metadata",
       translation->scrubbed ? list_json(options->keep_metadata, options->n_keep_metadata)
                             : json_null());
-  set(object, "keptDetails",
+  set(object, "kept_details",
       translation->scrubbed ? list_json(options->keep_details, options->n_keep_details)
                             : json_null());
-  set(object, "doNotRetry", json_boolean(translation->do_not_retry));
+  set(object, "do_not_retry", json_boolean(translation->do_not_retry));
   return object;
 }
 
@@ -503,7 +503,7 @@ static json_t *deadline_json(const struct simulation_deadline *deadline) {
   set(object, "refuses", json_boolean(deadline->refuses));
   set(object, "bound", json_string(weir_deadline_bound_name(deadline->bound)));
   set(object, "limit", duration_json(deadline->limit_ns));
-  set(object, "anotherFits", deadline->asked ? json_boolean(deadline->fits) : json_null());
+  set(object, "another_fits", deadline->asked ? json_boolean(deadline->fits) : json_null());
   return object;
 }
 
@@ -516,7 +516,7 @@ json_t *explain_outcome_json(const struct simulation_question *question,
   set(object, "caller", json_string(caller_name(question->caller)));
   set(object, "attempt", json_integer(question->attempt));
   set(object, "blames", json_string(weir_blame_name(answer->outcome.blames)));
-  set(object, "sentToPeer", json_string(sent_name(answer->outcome.sent_to_peer)));
+  set(object, "sent_to_peer", json_string(sent_name(answer->outcome.sent_to_peer)));
   set(object, "retry", retry_json(&answer->retry));
   set(object, "breaker", breaker_json(&answer->breaker));
   set(object, "translation", translation_json(question, &answer->translation));

@@ -124,13 +124,13 @@ def a_method_may_be_written_with_a_slash_or_without():
 def the_json_of_explain_has_its_keys():
     write("shop.json", SHOP)
     told = Run("explain", "--json", "shop.json", "shop.Cart/Pay", "--code", "14").json()
-    same(list(told), ["verdict", "problems", "method", "entry", "passedOver", "unaryLimit", "streamLimit", "outcome",
+    same(list(told), ["verdict", "problems", "method", "entry", "passed_over", "unary_limit", "stream_limit", "outcome",
                       "values"])
     same(told["method"], "/shop.Cart/Pay")
     same(told["entry"], {"kind": "METHOD",
                          "origin": {"kind": "CHANNEL", "file": "shop.json", "line": 7, "column": 15}})
-    same([entry["kind"] for entry in told["passedOver"]], ["SERVICE", "DEFAULT"])
-    same(told["unaryLimit"], {"most": "1s", "without": "1s"})
+    same([entry["kind"] for entry in told["passed_over"]], ["SERVICE", "DEFAULT"])
+    same(told["unary_limit"], {"most": "1s", "without": "1s"})
     values = {value["path"]: value for value in told["values"]}
     same(values["timeout"], {"path": "timeout", "value": "1s",
                              "origin": {"kind": "CHANNEL", "file": "shop.json", "line": 8, "column": 17}})
@@ -138,13 +138,13 @@ def the_json_of_explain_has_its_keys():
     same(values["breaker.probes"]["value"], 3)
     same(values["breaker.probes"]["origin"], {"kind": "BUILT_IN", "file": None, "line": None, "column": None})
     outcome = told["outcome"]
-    same(list(outcome), ["code", "origin", "shape", "caller", "attempt", "blames", "sentToPeer", "retry", "breaker",
+    same(list(outcome), ["code", "origin", "shape", "caller", "attempt", "blames", "sent_to_peer", "retry", "breaker",
                          "translation", "deadline"])
-    same(outcome["retry"], {"asked": True, "next": "END", "reason": "NO_RETRY_POLICY", "maxAttempts": 1,
-                            "leastWait": None, "mostWait": None, "throttled": True, "tokens": 0.0})
+    same(outcome["retry"], {"asked": True, "next": "END", "reason": "NO_RETRY_POLICY", "max_attempts": 1,
+                            "least_wait": None, "most_wait": None, "throttled": True, "tokens": 0.0})
     same(outcome["breaker"], {"enabled": True, "asked": True, "refuses": False, "verdict": "FAILURE", "opens": False})
     same(outcome["translation"]["code"], "UNAVAILABLE")
-    same(outcome["deadline"], {"refuses": False, "bound": "NONE", "limit": "1s", "anotherFits": None})
+    same(outcome["deadline"], {"refuses": False, "bound": "NONE", "limit": "1s", "another_fits": None})
 
 
 def a_refused_document_is_no_policy_to_explain():
@@ -244,7 +244,7 @@ def what_means_the_same_is_no_change():
     run = Run("diff", "old.json", "new.json")
     same((run.status, run.stdout, run.stderr), (ACCEPTED, "no effective change\n", ""))
     told = Run("diff", "--json", "old.json", "new.json").json()
-    same(list(told), ["old", "new", "changed", "channel", "methods", "resets", "throttleBeginsFull"])
+    same(list(told), ["old", "new", "changed", "channel", "methods", "resets", "throttle_begins_full"])
     same((told["changed"], told["channel"], told["methods"], told["resets"]), (False, [], [], "NONE"))
 
 
@@ -260,16 +260,16 @@ def changes_are_told_with_both_places():
     lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
     same(lines[0], "channel-wide")
     same(lines[1], "breaker.window 60s -> 30s (built in -> new.json:1:354)")
-    same(lines[2], "{}")
+    same(lines[2], "all other methods")
     has(lines[3], "timeout 90s -> 5s (old.json:4:31 -> new.json:1:")
     same(lines[4], "/shop.Cart/Pay: its service's entry, no longer its own entry")
     has(lines[5], "timeout 1s -> 2s (old.json:8:17 -> new.json:1:")
     has(lines[6], "retryPolicy.maxAttempts none -> 3 (built in -> ")
     same(lines[-1], "a reload empties the breakers' windows; their states stay")
     told = Run("diff", "--json", "old.json", "new.json").json()
-    same([method["path"] for method in told["methods"]], ["//", "/shop.Cart/Pay"])
+    same([method["name"] for method in told["methods"]], ["*", "/shop.Cart/Pay"])
     pay = told["methods"][1]
-    same((pay["kind"], pay["oldEntry"], pay["newEntry"]), ("METHOD", "METHOD", "SERVICE"))
+    same((pay["kind"], pay["old_entry"], pay["new_entry"]), ("METHOD", "METHOD", "SERVICE"))
     same(pay["changes"][0]["path"], "timeout")
     same((pay["changes"][0]["old"]["value"], pay["changes"][0]["new"]["value"]), ("1s", "2s"))
     same(pay["changes"][0]["old"]["origin"], {"kind": "CHANNEL", "file": "old.json", "line": 8, "column": 17})
@@ -293,8 +293,8 @@ def what_a_reload_resets_is_told():
         same(Run("diff", "--json", "old.json", "new.json").json()["resets"], resets, why)
         same(Run("diff", "--json", "new.json", "old.json").json()["resets"], resets, why)
     write("new.json", '{"retryThrottling": {"maxTokens": 10, "tokenRatio": 1}}')
-    same(Run("diff", "--json", "old.json", "new.json").json()["throttleBeginsFull"], True)
-    same(Run("diff", "--json", "new.json", "old.json").json()["throttleBeginsFull"], False)
+    same(Run("diff", "--json", "old.json", "new.json").json()["throttle_begins_full"], True)
+    same(Run("diff", "--json", "new.json", "old.json").json()["throttle_begins_full"], False)
 
 
 def one_refused_document_is_enough():
