@@ -10,6 +10,16 @@
 
 #include <cmocka.h>
 
+#include <upb/encode.h>
+#include <upb/reflection.h>
+#include <weir/v1/policy.upb.h>
+#include <weir/v1/policy.upbdefs.h>
+
+#include "src/policy/document.h"
+#include "src/policy/policy_message.h"
+#include "src/policy/policy_options.h"
+#include "src/policy/problems.h"
+#include "test/support/counting_allocator.h"
 #include "test/unit/policy/loaded.h"
 
 enum verdict { NONE = 0, ACCEPTED, REFUSED };
@@ -70,9 +80,125 @@ static void the_loader_takes_a_range_to_its_ends_and_no_further(void **state) {
   assert_true(n_trials > 100);
 }
 
+/* ---- defaults ---- */
+
+/* What a document comes to: a message with every field, also those that the document leaves out. */
+struct effect {
+  struct counting_allocator allocator;
+  struct weir__document document;
+  const upb_MessageDef *def;
+  const weir_v1_Policy *policy;
+  const char *bytes;
+  size_t size;
+};
+
+static void effect_init(struct effect *effect, const char *text) {
+  const struct weir_policy_load_options load_options = WEIR_POLICY_LOAD_OPTIONS_INIT;
+  struct weir__problems problems = {.options = &load_options};
+  struct weir__policy_options options;
+  char *bytes = NULL;
+  memset(effect, 0, sizeof *effect);
+  counting_allocator_init(&effect->allocator);
+  assert_int_equal(weir__document_init(&effect->document, text, strlen(text),
+                                       &effect->allocator.base, &problems),
+                   WEIR_OK);
+  assert_int_equal(weir__policy_options_init(&options, &effect->document), WEIR_OK);
+  effect->def = weir_v1_Policy_getmsgdef(effect->document.schema);
+  effect->policy = weir__policy_message_of_options(&options.policy, effect->document.arena);
+  assert_non_null(effect->policy);
+  assert_int_equal(upb_Encode(effect->policy, upb_MessageDef_MiniTable(effect->def),
+                              kUpb_EncodeOption_Deterministic, effect->document.arena, &bytes,
+                              &effect->size),
+                   kUpb_EncodeStatus_Ok);
+  effect->bytes = bytes;
+}
+
+static void effect_fini(struct effect *effect) {
+  weir__document_fini(&effect->document);
+  assert_int_equal(effect->allocator.n_outstanding, 0);
+}
+
+static bool come_to_the_same(const char *a, const char *b) {
+  struct effect effects[2];
+  effect_init(&effects[0], a);
+  effect_init(&effects[1], b);
+  const bool same = effects[0].size == effects[1].size &&
+                    memcmp(effects[0].bytes, effects[1].bytes, effects[0].size) == 0;
+  effect_fini(&effects[0]);
+  effect_fini(&effects[1]);
+  return same;
+}
+
+static void what_a_comment_calls_the_default_is_what_holds_without_the_key(void **state) {
+  (void)state;
+  size_t n_pairs = 0;
+  for (size_t i = 0; i < N_FACTS; i++) {
+    for (const struct pair *pair = facts[i].defaults; pair->with != NULL; pair++) {
+      if (!come_to_the_same(pair->with, pair->without)) {
+        fail_msg("%s.%s: another default than its comment's\n%s", facts[i].message, facts[i].field,
+                 pair->with);
+      }
+      n_pairs++;
+    }
+  }
+  assert_true(n_pairs > 40);
+  assert_false(come_to_the_same("{\"deadline\": {\"maxTimeout\": \"61s\"}}", "{}"));
+}
+
+/* Of objects, whether they are there is no matter. */
+static bool is_object(const upb_FieldDef *field) {
+  return upb_FieldDef_IsSubMessage(field) && !upb_FieldDef_IsMap(field) &&
+         upb_MessageDef_WellKnownType(upb_FieldDef_MessageSubDef(field)) ==
+             kUpb_WellKnown_Unspecified;
+}
+
+static const struct fact *find_fact(const upb_FieldDef *field) {
+  const char *message = upb_MessageDef_Name(upb_FieldDef_ContainingType(field));
+  for (size_t i = 0; i < N_FACTS; i++) {
+    if (strcmp(facts[i].message, message) == 0 &&
+        strcmp(facts[i].field, upb_FieldDef_Name(field)) == 0) {
+      return &facts[i];
+    }
+  }
+  fail_msg("%s has no comment", upb_FieldDef_FullName(field));
+  return NULL;
+}
+
+/* A field that is in the effect of a document which does not name it has a default that can be
+ * written down, and its comment does that. */
+static void look_for_unwritten_defaults(const upb_Message *message, const upb_MessageDef *def) {
+  for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
+    const upb_FieldDef *field = upb_MessageDef_Field(def, i);
+    if (upb_FieldDef_IsRepeated(field) || !upb_Message_Has(message, field)) {
+      continue;
+    }
+    if (is_object(field)) {
+      look_for_unwritten_defaults(upb_Message_Get(message, field).msg_val,
+                                  upb_FieldDef_MessageSubDef(field));
+    } else if (!find_fact(field)->has_default) {
+      fail_msg("%s has a default that its comment does not name", upb_FieldDef_FullName(field));
+    }
+  }
+}
+
+static void a_default_that_can_be_written_down_is(void **state) {
+  (void)state;
+  struct effect effect;
+  size_t n_configs = 0;
+  effect_init(&effect, "{\"methodConfig\": [{\"name\": [{\"service\": \"a.B\"}]}]}");
+  look_for_unwritten_defaults(effect.policy, effect.def);
+  const weir_v1_MethodConfig *const *configs =
+      weir_v1_Policy_method_config(effect.policy, &n_configs);
+  assert_int_equal(n_configs, 1);
+  look_for_unwritten_defaults(configs[0], weir_v1_MethodConfig_getmsgdef(effect.document.schema));
+  effect_fini(&effect);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_loader_takes_a_range_to_its_ends_and_no_further),
+      cmocka_unit_test(what_a_comment_calls_the_default_is_what_holds_without_the_key),
+      cmocka_unit_test(a_default_that_can_be_written_down_is),
   };
   return cmocka_run_group_tests_name("policy facts", tests, NULL, NULL);
 }
