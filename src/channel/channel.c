@@ -19,7 +19,6 @@
 #include "src/fallback/fallbacks.h"
 #include "src/log/json_log.h"
 #include "src/outcome/wire_signals.h"
-#include "src/policy/policy.h"
 #include "src/queue/queue.h"
 #include "src/time/clock.h"
 #include "src/time/timespec.h"
@@ -492,12 +491,9 @@ enum weir_error weir_channel_set_breaker_override(weir_channel *channel, const c
   struct weir__rules *rules = weir__rules_take(&channel->rules); /* who is told may destroy it */
   struct changing changing = {.environment = rules->environment,
                               .at_ns = weir__clock_now_ns(weir__clock_or_default(NULL))};
-  enum weir_error error = WEIR_ERROR_UNAVAILABLE;
-  if (weir__policy_breaker(rules->policy)->enabled) {
-    error = weir__breaker_layer_override(rules->stack.breaker, method,
-                                         method != NULL ? strlen(method) : 0, override,
-                                         tell_changed, &changing);
-  }
+  enum weir_error error = weir__breaker_layer_override(rules->stack.breaker, method,
+                                                       method != NULL ? strlen(method) : 0,
+                                                       override, tell_changed, &changing);
   weir__rules_release(rules);
   return error;
 }
@@ -566,9 +562,7 @@ enum weir_error weir_channel_get_counters(weir_channel *channel,
   };
   read_fallback_counters(channel->environment, &read);
   struct weir__rules *rules = weir__rules_take(&channel->rules);
-  if (weir__policy_breaker(rules->policy)->enabled) {
-    read.n_breakers = weir__breaker_layer_n_breakers(rules->stack.breaker);
-  }
+  read.n_breakers = weir__breaker_layer_n_breakers(rules->stack.breaker);
   read.n_overflowed_calls = weir__breaker_layer_n_overflowed(rules->stack.breaker);
   weir__rules_release(rules);
   memcpy(counters_out, &read, read.size);
