@@ -111,7 +111,7 @@ static void breaker_open(weir_breaker *breaker, const struct weir__breaker_numbe
 /* Closes what is HALF_OPEN in `phase`. Returns the phase that this thread has made of it; 0 =
  * another was first. */
 static uint64_t phase_close(weir_breaker *breaker, uint64_t phase, int64_t now_ns) {
-  bool ramp = weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns > 0;
+  bool ramp = weir__breaker_ramp_for_ns(breaker->rules) > 0;
   uint64_t to = weir__breaker_phase_make(
       weir__breaker_phase_generation(phase) + 1, ramp ? weir__breaker_phase_reopenings(phase) : 0,
       ramp ? WEIR__BREAKER_STAGE_RAMP_BEGINS : WEIR__BREAKER_STAGE_CLOSED);
@@ -175,7 +175,7 @@ static enum weir_admission admit_while_closed(const struct answer *to, uint64_t 
 static enum weir_admission admit_in_ramp(weir_breaker *breaker, const struct answer *to,
                                          uint64_t phase, int64_t now_ns,
                                          const struct weir_random *random) {
-  int64_t ramp_for_ns = weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns;
+  int64_t ramp_for_ns = weir__breaker_ramp_for_ns(breaker->rules);
   if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_RAMP) {
     (void)weir__breaker_since_ns(breaker, phase, now_ns);
   }
@@ -286,11 +286,6 @@ enum weir_admission weir__breaker_admit(weir_breaker *breaker, enum weir_breaker
   return admit_unless_closed(breaker, &to, phase, now_ns, random);
 }
 
-static enum weir_breaker_mode own_mode(const weir_breaker *breaker) {
-  return weir__breaker_opening_of(breaker->rules).is_shadow ? WEIR_BREAKER_MODE_SHADOW
-                                                            : WEIR_BREAKER_MODE_ENFORCE;
-}
-
 enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
                                        const struct weir_random *random,
                                        struct weir_breaker_ticket *ticket_out,
@@ -300,7 +295,7 @@ enum weir_admission weir_breaker_admit(weir_breaker *breaker, int64_t now_ns,
   if (weir__breaker_phase_stage(phase) == WEIR__BREAKER_STAGE_CLOSED) {
     return admit_while_closed(&to, phase);
   }
-  to.mode = own_mode(breaker);
+  to.mode = weir__breaker_mode_of(breaker->rules);
   return admit_unless_closed(breaker, &to, phase, now_ns, random);
 }
 
@@ -416,7 +411,7 @@ bool weir__breaker_still_admits(const weir_breaker *breaker, enum weir_breaker_m
 
 bool weir_breaker_still_admits(const weir_breaker *breaker,
                                const struct weir_breaker_ticket *ticket) {
-  return weir__breaker_still_admits(breaker, own_mode(breaker), ticket);
+  return weir__breaker_still_admits(breaker, weir__breaker_mode_of(breaker->rules), ticket);
 }
 
 static enum weir__breaker_stage stage_of(enum weir_breaker_override override) {

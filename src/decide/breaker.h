@@ -30,48 +30,67 @@
  * that is further ahead than this was written before the clock was set back. */
 #define WEIR__BREAKER_CLOCK_STEP_NS (60 * WEIR_SECOND_NS)
 
-/* How a window is cut. Whole words, here and below. */
+/* How a window is cut. */
 struct weir__breaker_grid {
   /* A bucket's number is the time divided by its length, its slot what is left of that divided by
    * how many there are: by multiplication, since each result needs both. */
   uint64_t bucket_reciprocal;
   uint64_t slot_reciprocal;
-  uint64_t first_generation; /* what a generation's epochs are counted from; grows with each grid */
-  uint32_t epoch_ahead;      /* how far a thread's clock may be ahead of another's */
-  uint8_t n_buckets;
-  uint8_t bucket_shift;
-  uint8_t count_bits; /* of a bucket's word; the rest is its epoch */
-  uint8_t unused;
+  uint64_t epoch_step;  /* from one generation's epochs to the next one's */
+  uint64_t first_epoch; /* what they are counted from; another one for each grid */
+  uint32_t n_buckets;
+  uint32_t bucket_shift;
+  uint32_t count_bits;  /* of a bucket's word; the rest is its epoch */
+  uint32_t epoch_ahead; /* how far a thread's clock may be ahead of another's */
+  uint32_t nth;         /* of its breakers' grids; goes round */
 };
 
-/* How long a breaker stays open, and what of a refusal. */
+/* How long a breaker stays open. */
 struct weir__breaker_opening {
   double open_for_ns;
   double max_open_for_ns;
   double jitter;
   double backoff;
-  uint64_t is_shadow;
 };
 
 /* All numbers that breakers go by. */
 struct weir__breaker_numbers {
   struct weir__breaker_grid grid;
   struct weir__breaker_opening opening;
+  enum weir_breaker_mode mode;
   int64_t probe_lease_ns;
   int64_t ramp_for_ns;
   double failure_ratio;
   uint32_t min_requests;
   uint32_t consecutive_failures;
-  uint64_t n_probes;
+  uint32_t n_probes;
 };
 
-#define WEIR__BREAKER_NUMBERS_WORDS (sizeof(struct weir__breaker_numbers) / sizeof(uint64_t))
+/* What they stand as where they may change (breaker_numbers.h). */
+enum weir__breaker_word {
+  WEIR__BREAKER_WORD_BUCKET_RECIPROCAL,
+  WEIR__BREAKER_WORD_SLOT_RECIPROCAL,
+  WEIR__BREAKER_WORD_EPOCH_STEP,
+  WEIR__BREAKER_WORD_FIRST_EPOCH,
+  WEIR__BREAKER_WORD_GRID, /* the rest of it */
+  WEIR__BREAKER_WORD_OPEN_FOR,
+  WEIR__BREAKER_WORD_MAX_OPEN_FOR,
+  WEIR__BREAKER_WORD_JITTER,
+  WEIR__BREAKER_WORD_BACKOFF,
+  WEIR__BREAKER_WORD_MODE,
+  WEIR__BREAKER_WORD_LEASE,
+  WEIR__BREAKER_WORD_RAMP,
+  WEIR__BREAKER_WORD_RATIO,
+  WEIR__BREAKER_WORD_FAILURES, /* minRequests, consecutiveFailures: 32 bits each */
+  WEIR__BREAKER_WORD_PROBES,
+  WEIR__BREAKER_N_WORDS
+};
 
 /* The numbers of any number of breakers. They may change at any time, so they stand twice: in the
  * page that holds and in the one that is written next (breaker_numbers.h). */
 struct weir__breaker_rules {
   _Atomic uint64_t turn; /* one more with each change; its last bit says which page holds */
-  _Atomic uint64_t pages[2][WEIR__BREAKER_NUMBERS_WORDS];
+  _Atomic uint64_t pages[2][WEIR__BREAKER_N_WORDS];
 
   /* These never change: what a breaker is made with. More of it is in its annexes. */
   const struct weir_allocator *allocator;
@@ -80,7 +99,9 @@ struct weir__breaker_rules {
   uint32_t n_places;
   uint32_t stripe_mask;
 
-  struct weir_breaker_options options; /* for whoever changes them */
+  /* For whoever changes them. */
+  struct weir_breaker_options options;
+  uint32_t n_grids;
 };
 
 struct weir__breaker_annex;

@@ -52,9 +52,8 @@ static uint32_t share_milli(const weir_breaker *breaker, uint64_t phase, int64_t
     return WHOLE_MILLI;
   case WEIR__BREAKER_STAGE_RAMP_BEGINS:
   case WEIR__BREAKER_STAGE_RAMP:
-    return (uint32_t)(weir__breaker_ramp_share(
-                          breaker, weir__breaker_numbers_of(breaker->rules, NULL).ramp_for_ns,
-                          phase, now_ns) *
+    return (uint32_t)(weir__breaker_ramp_share(breaker, weir__breaker_ramp_for_ns(breaker->rules),
+                                               phase, now_ns) *
                       WHOLE_MILLI);
   case WEIR__BREAKER_STAGE_OPENING:
   case WEIR__BREAKER_STAGE_OPEN:

@@ -17,8 +17,6 @@
 #define MAX_STRIPES_ALONE 64
 #define MAX_STRIPES_AMONG_MANY 16
 
-_Static_assert(sizeof(struct weir__breaker_numbers) % sizeof(uint64_t) == 0, "whole words");
-
 static uint32_t stripes_for(enum weir_breaker_scope scope) {
   long limit = scope == WEIR_BREAKER_SCOPE_CHANNEL ? MAX_STRIPES_ALONE : MAX_STRIPES_AMONG_MANY;
   long n_processors = sysconf(_SC_NPROCESSORS_ONLN); /* -1 = not known */
@@ -29,29 +27,61 @@ static uint32_t stripes_for(enum weir_breaker_scope scope) {
   return n_stripes;
 }
 
-static struct weir__breaker_numbers numbers_of(const struct weir_breaker_options *options,
-                                               uint64_t first_generation) {
-  return (struct weir__breaker_numbers){
-      .grid = weir__breaker_grid_make(options, first_generation),
-      .opening = {.open_for_ns = (double)options->open_for_ns,
-                  .max_open_for_ns = (double)options->max_open_for_ns,
-                  .jitter = options->open_jitter,
-                  .backoff = options->open_backoff,
-                  .is_shadow = options->mode == WEIR_BREAKER_MODE_SHADOW},
-      .probe_lease_ns = options->probe_lease_ns,
-      .ramp_for_ns = options->ramp_for_ns,
-      .failure_ratio = options->failure_ratio,
-      .min_requests = options->min_requests,
-      .consecutive_failures = options->consecutive_failures,
-      .n_probes = options->probes,
-  };
+static uint64_t bits_of(double value) {
+  uint64_t bits = 0;
+  memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+static void words_fill(uint64_t words[WEIR__BREAKER_N_WORDS],
+                       const struct weir_breaker_options *options, uint32_t nth_grid) {
+  struct weir__breaker_grid grid = weir__breaker_grid_make(options, nth_grid);
+  words[WEIR__BREAKER_WORD_BUCKET_RECIPROCAL] = grid.bucket_reciprocal;
+  words[WEIR__BREAKER_WORD_SLOT_RECIPROCAL] = grid.slot_reciprocal;
+  words[WEIR__BREAKER_WORD_EPOCH_STEP] = grid.epoch_step;
+  words[WEIR__BREAKER_WORD_FIRST_EPOCH] = grid.first_epoch;
+  words[WEIR__BREAKER_WORD_GRID] = (uint64_t)grid.n_buckets | (uint64_t)grid.bucket_shift << 8 |
+                                   (uint64_t)grid.count_bits << 16 |
+                                   (uint64_t)grid.epoch_ahead << 24 |
+                                   (uint64_t)grid.nth << WEIR__BREAKER_NTH_SHIFT;
+  words[WEIR__BREAKER_WORD_OPEN_FOR] = bits_of((double)options->open_for_ns);
+  words[WEIR__BREAKER_WORD_MAX_OPEN_FOR] = bits_of((double)options->max_open_for_ns);
+  words[WEIR__BREAKER_WORD_JITTER] = bits_of(options->open_jitter);
+  words[WEIR__BREAKER_WORD_BACKOFF] = bits_of(options->open_backoff);
+  words[WEIR__BREAKER_WORD_MODE] = (uint64_t)options->mode;
+  words[WEIR__BREAKER_WORD_LEASE] = (uint64_t)options->probe_lease_ns;
+  words[WEIR__BREAKER_WORD_RAMP] = (uint64_t)options->ramp_for_ns;
+  words[WEIR__BREAKER_WORD_RATIO] = bits_of(options->failure_ratio);
+  words[WEIR__BREAKER_WORD_FAILURES] =
+      (uint64_t)options->min_requests | (uint64_t)options->consecutive_failures << 32;
+  words[WEIR__BREAKER_WORD_PROBES] = options->probes;
+}
+
+struct weir__breaker_numbers weir__breaker_numbers_of(const struct weir__breaker_rules *rules,
+                                                      uint64_t *turn_out) {
+  struct weir__breaker_numbers numbers;
+  uint64_t turn = weir__breaker_turn_begin(rules);
+  do {
+    uint64_t failures = weir__breaker_word(rules, turn, WEIR__BREAKER_WORD_FAILURES);
+    numbers.mode = (enum weir_breaker_mode)weir__breaker_word(rules, turn, WEIR__BREAKER_WORD_MODE);
+    numbers.probe_lease_ns = (int64_t)weir__breaker_word(rules, turn, WEIR__BREAKER_WORD_LEASE);
+    numbers.ramp_for_ns = (int64_t)weir__breaker_word(rules, turn, WEIR__BREAKER_WORD_RAMP);
+    numbers.failure_ratio = weir__breaker_word_double(rules, turn, WEIR__BREAKER_WORD_RATIO);
+    numbers.min_requests = (uint32_t)failures;
+    numbers.consecutive_failures = (uint32_t)(failures >> 32);
+    numbers.n_probes = (uint32_t)weir__breaker_word(rules, turn, WEIR__BREAKER_WORD_PROBES);
+    numbers.opening = weir__breaker_opening_of(rules);
+    numbers.grid = weir__breaker_grid_of(rules);
+  } while (!weir__breaker_turn_ends(rules, &turn));
+  if (turn_out != NULL) {
+    *turn_out = turn;
+  }
+  return numbers;
 }
 
 /* Release, each: who reads a word of it sees that the page's former turn is over. */
-static void page_write(_Atomic uint64_t *page, const struct weir__breaker_numbers *numbers) {
-  uint64_t words[WEIR__BREAKER_NUMBERS_WORDS];
-  memcpy(words, numbers, sizeof words);
-  for (size_t i = 0; i < WEIR__BREAKER_NUMBERS_WORDS; i++) {
+static void page_write(_Atomic uint64_t *page, const uint64_t words[WEIR__BREAKER_N_WORDS]) {
+  for (size_t i = 0; i < WEIR__BREAKER_N_WORDS; i++) {
     atomic_store_explicit(&page[i], words[i], memory_order_release);
   }
 }
@@ -59,6 +89,7 @@ static void page_write(_Atomic uint64_t *page, const struct weir__breaker_number
 void weir__breaker_rules_init(struct weir__breaker_rules *rules,
                               const struct weir_breaker_options *options,
                               const struct weir_allocator *allocator) {
+  uint64_t words[WEIR__BREAKER_N_WORDS];
   memset(rules, 0, sizeof *rules);
   rules->options = *options;
   rules->allocator = allocator;
@@ -66,8 +97,8 @@ void weir__breaker_rules_init(struct weir__breaker_rules *rules,
   rules->n_buckets = options->window_buckets;
   rules->n_places = options->probes;
   rules->stripe_mask = stripes_for(options->scope) - 1;
-  struct weir__breaker_numbers numbers = numbers_of(options, 0);
-  page_write(rules->pages[0], &numbers);
+  words_fill(words, options, 0);
+  page_write(rules->pages[0], words);
 }
 
 bool weir__breaker_rules_recut(const struct weir__breaker_rules *rules,
@@ -76,16 +107,20 @@ bool weir__breaker_rules_recut(const struct weir__breaker_rules *rules,
          options->window_buckets != rules->options.window_buckets;
 }
 
+/* The page that holds is written by nobody else, so what is compared is what stands there. */
 void weir__breaker_rules_set(struct weir__breaker_rules *rules,
                              const struct weir_breaker_options *options) {
+  uint64_t words[WEIR__BREAKER_N_WORDS];
   uint64_t turn = atomic_load_explicit(&rules->turn, memory_order_relaxed); /* nobody else's */
-  struct weir__breaker_numbers before = weir__breaker_numbers_of(rules, NULL);
-  struct weir__breaker_numbers numbers = numbers_of(
-      options, before.grid.first_generation +
-                   (weir__breaker_rules_recut(rules, options) ? WEIR__BREAKER_GRID_STEP : 0));
+  rules->n_grids += weir__breaker_rules_recut(rules, options) ? 1 : 0;
   rules->options = *options;
-  if (memcmp(&numbers, &before, sizeof numbers) != 0) {
-    page_write(rules->pages[(turn + 1) & 1], &numbers);
+  words_fill(words, options, rules->n_grids);
+  bool same = true;
+  for (size_t i = 0; i < WEIR__BREAKER_N_WORDS; i++) {
+    same = same && weir__breaker_word(rules, turn, (enum weir__breaker_word)i) == words[i];
+  }
+  if (!same) {
+    page_write(rules->pages[(turn + 1) & 1], words);
     atomic_store_explicit(&rules->turn, turn + 1, memory_order_seq_cst);
   }
 }

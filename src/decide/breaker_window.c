@@ -11,6 +11,15 @@
  * saturates. */
 #define MAX_COUNT_BITS 44
 
+/* The upper bits of an epoch are the generation's lower ones; the rest goes round in 2^55 ns or
+ * more. So epochs of two generations meet only when a bucket has been left alone for a year. Two
+ * grids are as far apart as so many generations, which is also where a word of another format has
+ * its upper bits. */
+#define GENERATION_BITS 10
+#define GRID_GENERATIONS 16
+
+#define NTH_MASK ((UINT32_C(1) << (64 - WEIR__BREAKER_NTH_SHIFT)) - 1)
+
 /* A result that is no older than its bucket's by more than this is late, and dropped; what is older
  * takes the bucket over, since the clock has been set back. Both cost counts: the one if it was,
  * for a second, the other if a thread was stopped for a second. */
@@ -44,23 +53,25 @@ static void bucket_reciprocal_make(struct weir__breaker_grid *grid, uint64_t buc
     }
   }
   grid->bucket_reciprocal = rest == 0 ? quotient : quotient + 1;
-  grid->bucket_shift = (uint8_t)(width - 1);
+  grid->bucket_shift = width - 1;
 }
 
 struct weir__breaker_grid weir__breaker_grid_make(const struct weir_breaker_options *options,
-                                                  uint64_t first_generation) {
+                                                  uint32_t nth) {
   uint64_t bucket_ns = (uint64_t)options->window_ns / options->window_buckets;
   unsigned count_bits = bit_width(bucket_ns) - 2;
   uint64_t ahead = (CLOCK_SKEW_NS + bucket_ns - 1) / bucket_ns;
   struct weir__breaker_grid grid = {
-      .first_generation = first_generation,
-      .n_buckets = (uint8_t)options->window_buckets,
-      .count_bits = (uint8_t)(count_bits < MAX_COUNT_BITS ? count_bits : MAX_COUNT_BITS),
+      .nth = nth & NTH_MASK,
+      .n_buckets = options->window_buckets,
+      .count_bits = count_bits < MAX_COUNT_BITS ? count_bits : MAX_COUNT_BITS,
       .slot_reciprocal = UINT64_MAX / options->window_buckets,
       .epoch_ahead =
           (uint32_t)(ahead < options->window_buckets ? options->window_buckets - 1 : ahead),
   };
   bucket_reciprocal_make(&grid, bucket_ns);
+  grid.epoch_step = (UINT64_C(1) << (64 - grid.count_bits - GENERATION_BITS)) + grid.n_buckets;
+  grid.first_epoch = (uint64_t)nth * GRID_GENERATIONS * grid.epoch_step;
   return grid;
 }
 
@@ -108,7 +119,7 @@ static bool epoch_is_ahead(const struct weir__breaker_grid *grid, uint64_t epoch
 static bool is_counted(const weir_breaker *breaker, const struct weir__breaker_grid *grid,
                        uint64_t generation) {
   return weir__breaker_phase_generation(weir__breaker_phase_load(breaker)) == generation &&
-         weir__breaker_grid_of(breaker->rules).first_generation == grid->first_generation;
+         weir__breaker_nth_grid(breaker->rules) == grid->nth;
 }
 
 /* Acquire, of the word: who finds a bucket of a later grid or generation knows of it then. */

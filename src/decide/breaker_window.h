@@ -18,9 +18,6 @@
 #include "src/decide/breaker_annex.h"
 #include "src/decide/breaker_numbers.h"
 
-/* Between the first generations of two grids. */
-#define WEIR__BREAKER_GRID_STEP 16
-
 struct weir__breaker_bucket {
   _Atomic uint64_t successes;
   _Atomic uint64_t failures;
@@ -43,9 +40,9 @@ struct weir__breaker_moment {
   uint32_t slot;
 };
 
-/* How `options` cut the window. */
+/* How `options` cut the window: the `nth` of its breakers' grids. */
 struct weir__breaker_grid weir__breaker_grid_make(const struct weir_breaker_options *options,
-                                                  uint64_t first_generation);
+                                                  uint32_t nth);
 
 /* What is in the window of `generation`, all stripes together. */
 struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker,
@@ -123,17 +120,8 @@ static inline uint64_t weir__breaker_multiply_high(uint64_t a, uint64_t b) {
 }
 #endif
 
-/* The upper bits of an epoch are the generation's lower ones; the rest goes round in 2^55 ns or
- * more. So epochs of two generations meet only when a bucket has been left alone for a year. */
-#define WEIR__BREAKER_GENERATION_BITS 10
-
 static inline uint64_t weir__breaker_epoch_mask(const struct weir__breaker_grid *grid) {
   return UINT64_MAX >> grid->count_bits;
-}
-
-/* From one generation's epochs to the next one's. */
-static inline uint64_t weir__breaker_epoch_step(const struct weir__breaker_grid *grid) {
-  return (UINT64_C(1) << (64 - WEIR__BREAKER_GENERATION_BITS - grid->count_bits)) + grid->n_buckets;
 }
 
 /* Each generation's epochs are out of the window of any other, and of any other grid's, whatever
@@ -147,7 +135,7 @@ weir__breaker_moment_at(const struct weir__breaker_grid *grid, uint64_t generati
   uint64_t turn = weir__breaker_multiply_high(number, grid->slot_reciprocal);
   /* The reciprocal is rounded down, so a quotient without remainder may come out one short. */
   uint32_t slot = (uint32_t)(number - turn * grid->n_buckets);
-  uint64_t offset = (generation + grid->first_generation) * weir__breaker_epoch_step(grid);
+  uint64_t offset = grid->first_epoch + generation * grid->epoch_step;
   return (struct weir__breaker_moment){
       .epoch = (number + offset) & weir__breaker_epoch_mask(grid),
       .slot = slot == grid->n_buckets ? 0 : slot,
