@@ -121,12 +121,30 @@ static struct part make_part(struct seeded_random *random, unsigned rarity, bool
   return part;
 }
 
+/* Leaves what is said of DEADLINE_EXCEEDED, which two fields tell of. */
+static void keep_deadlines(struct part *part) {
+  struct says *const all[] = {&part->says, &part->entries[0].says, &part->entries[1].says,
+                              &part->entries[2].says};
+  _Static_assert(N_ENTRIES == 3, "all of them");
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    const struct says said = *all[i];
+    *all[i] = silent;
+    all[i]->as = said.as;
+    all[i]->codes[4] = said.codes[4];
+  }
+}
+
 static struct pair make_pair(struct seeded_random *random) {
   const unsigned rarity = 2 + below(random, 6);
   struct pair pair = {.enforced = make_part(random, rarity, true)};
   pair.plain = make_part(random, rarity * 4, false);
   pair.channel = make_part(random, rarity, false);
   pair.lenient = one_in(random, 4);
+  if (one_in(random, 4)) {
+    keep_deadlines(&pair.enforced);
+    keep_deadlines(&pair.plain);
+    keep_deadlines(&pair.channel);
+  }
   /* An enforced false is no demand; one that contradicts is refused, and shows nothing. */
   if (pair.enforced.says.boundary == 0) {
     pair.enforced.says.boundary = 1;
