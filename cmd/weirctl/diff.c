@@ -8,6 +8,7 @@
 #include "cmd/weirctl/effective_changes.h"
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/verb.h"
+#include "src/decide/breaker.h"
 #include "src/policy/policy.h"
 
 enum option { OPTION_ORG, OPTION_ORG_OLD, OPTION_ORG_NEW, OPTION_LENIENT };
@@ -85,25 +86,24 @@ static const char *reset_name(enum reset reset) {
 
 static enum reset reset_of(const struct compared *compared) {
   const struct weir_breaker_options *before =
-      weir__policy_breaker(compared->old_side.effective.policy);
+      weir__policy_breaker(compared->old_side.effective.view.policy);
   const struct weir_breaker_options *after =
-      weir__policy_breaker(compared->new_side.effective.policy);
+      weir__policy_breaker(compared->new_side.effective.view.policy);
   if (before->scope != after->scope || before->enabled != after->enabled) {
     return before->enabled || after->enabled ? RESET_BREAKERS : RESET_NONE;
   }
-  if (before->enabled &&
-      (before->window_ns != after->window_ns || before->window_buckets != after->window_buckets)) {
-    return RESET_WINDOWS;
-  }
-  return RESET_NONE;
+  struct weir__breaker_rules rules;
+  weir__breaker_rules_init(&rules, before, NULL);
+  return before->enabled && weir__breaker_rules_recut(&rules, after) ? RESET_WINDOWS : RESET_NONE;
 }
 
 /* A change of a throttle's numbers keeps how full it is. */
 static bool throttle_begins_full(const struct compared *compared) {
   uint32_t max_tokens = 0;
   uint32_t ratio_milli = 0;
-  return !weir__policy_throttle(compared->old_side.effective.policy, &max_tokens, &ratio_milli) &&
-         weir__policy_throttle(compared->new_side.effective.policy, &max_tokens, &ratio_milli);
+  return !weir__policy_throttle(compared->old_side.effective.view.policy, &max_tokens,
+                                &ratio_milli) &&
+         weir__policy_throttle(compared->new_side.effective.view.policy, &max_tokens, &ratio_milli);
 }
 
 /* ---- as text ---- */

@@ -10,7 +10,6 @@
 #include "cmd/weirctl/memory.h"
 #include "src/policy/policy.h"
 #include "src/policy/policy_message.h"
-#include "src/policy/problems.h"
 
 /* ---- loading ---- */
 
@@ -19,53 +18,53 @@ const char *effective_organisation(const char *given) {
   return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
-static bool read_sources(struct effective *effective) {
-  const struct effective_sources *sources = &effective->sources;
-  if (!source_read(&effective->channel_source, sources->path)) {
-    source_complain(sources->path);
-    return false;
+static bool read_one(struct source *source, const char *path) {
+  const bool whole = source_read(source, path);
+  if (!whole) {
+    source_complain(path);
   }
-  if (sources->organisation != NULL &&
-      !source_read(&effective->organisation_source, sources->organisation)) {
-    source_complain(sources->organisation);
-    return false;
-  }
-  return true;
+  return whole;
 }
 
-static enum weir_error load_one(const struct effective *effective, const struct source *source,
-                                struct findings *findings, weir_policy **policy_out) {
+/* Both are read, whatever comes of the first. */
+static bool read_sources(struct effective *effective) {
+  const struct effective_sources *sources = &effective->sources;
+  const bool whole = read_one(&effective->channel_source, sources->path);
+  return (sources->organisation == NULL ||
+          read_one(&effective->organisation_source, sources->organisation)) &&
+         whole;
+}
+
+/* An organisation's document has to be one by itself. */
+static enum weir_error load_organisation(const struct effective *effective,
+                                         struct findings *findings) {
+  const struct source *source = &effective->organisation_source;
   struct load load = {.findings = findings, .file = source->path};
   struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
+  weir_policy *policy = NULL;
   options.lenient = effective->sources.lenient;
   options.on_problem = load_on_problem;
   options.context = &load;
-  return weir_policy_from_json(source->text, source->size, &options, NULL, policy_out, NULL);
+  const enum weir_error error =
+      weir_policy_from_json(source->text, source->size, &options, NULL, &policy, NULL);
+  weir_policy_unref(policy);
+  return error;
 }
 
-static enum weir_error load_policy(struct effective *effective, struct findings *findings) {
-  return load_one(effective, &effective->channel_source, findings, &effective->policy);
-}
-
-/* Once more, for the places; the problems have been told. */
-static enum weir_error read_places(struct effective *effective) {
-  const struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
-  struct weir__problems problems = {.options = &options};
-  const struct weir__policy_text channel = {
-      .text = effective->channel_source.text,
-      .size = effective->channel_source.size,
-      .file_name = effective->sources.path,
-      .lenient = effective->sources.lenient,
-  };
-  const struct weir__policy_text organisation = {
-      .text = effective->organisation_source.text,
-      .size = effective->organisation_source.size,
-      .file_name = effective->sources.organisation,
-      .lenient = effective->sources.lenient,
-  };
-  return weir__layered_init(&effective->layered,
-                            effective->sources.organisation != NULL ? &organisation : NULL,
-                            &channel, NULL, &problems);
+static bool load(struct effective *effective, struct findings *findings) {
+  const struct effective_sources *sources = &effective->sources;
+  const bool has_organisation = sources->organisation != NULL;
+  if (has_organisation) {
+    const enum weir_error error = load_organisation(effective, findings);
+    memory_check(error);
+    if (error != WEIR_OK) {
+      return false;
+    }
+  }
+  effective->loaded = policy_view_init(&effective->view, &effective->channel_source,
+                                       has_organisation ? &effective->organisation_source : NULL,
+                                       sources->lenient, findings);
+  return effective->loaded;
 }
 
 /* ---- names ---- */
@@ -104,7 +103,7 @@ static void index_names(struct effective *effective) {
   size_t n_configs = 0;
   size_t capacity = 0;
   const weir_v1_MethodConfig *const *configs =
-      weir_v1_Policy_method_config(effective->layered.policy, &n_configs);
+      weir_v1_Policy_method_config(effective->view.layered.policy, &n_configs);
   for (size_t i = 0; i < n_configs; i++) {
     size_t n_names = 0;
     const weir_v1_Name *const *names = weir_v1_MethodConfig_name(configs[i], &n_names);
@@ -185,7 +184,7 @@ static struct weir_method_options options_of(const struct effective *effective,
                                              const struct weir_policy_options *channel,
                                              const char *path) {
   const struct weir_method_policy *method =
-      weir_policy_method(effective->policy, path, strlen(path));
+      weir_policy_method(effective->view.policy, path, strlen(path));
   struct weir_method_options options = WEIR_METHOD_OPTIONS_INIT;
   options.timeout_ns = method->timeout_ns;
   options.wait_for_ready = method->wait_for_ready;
@@ -210,7 +209,7 @@ static void hold_said(const struct effective *effective, const char *path,
 void effective_hold(struct effective *effective, const char *const *paths, size_t n_paths) {
   struct weir_policy_options options;
   struct weir_method_options *methods = memory_new(n_paths * sizeof *methods);
-  weir__policy_channel_options(effective->policy, &options);
+  weir__policy_channel_options(effective->view.policy, &options);
   for (size_t i = 0; i < n_paths; i++) {
     methods[i] = options_of(effective, &options, paths[i]);
   }
@@ -232,9 +231,9 @@ void effective_hold(struct effective *effective, const char *const *paths, size_
 /* ---- from the files to that ---- */
 
 static void open_up(struct effective *effective) {
-  const char *core = weir__policy_core_service_config(effective->policy);
-  effective->policy_def = weir_v1_Policy_getmsgdef(effective->layered.schema);
-  effective->method_def = weir_v1_MethodConfig_getmsgdef(effective->layered.schema);
+  const char *core = weir__policy_core_service_config(effective->view.policy);
+  effective->policy_def = weir_v1_Policy_getmsgdef(effective->view.layered.schema);
+  effective->method_def = weir_v1_MethodConfig_getmsgdef(effective->view.layered.schema);
   effective->arena = upb_Arena_New();
   if (effective->policy_def == NULL || effective->method_def == NULL || effective->arena == NULL) {
     complain_of_memory();
@@ -249,12 +248,7 @@ enum verdict effective_load(struct effective *effective, const struct effective_
   if (!read_sources(effective)) {
     return VERDICT_FAILED;
   }
-  enum weir_error error = load_policy(effective, findings);
-  if (error == WEIR_OK) {
-    error = read_places(effective);
-  }
-  memory_check(error);
-  if (error != WEIR_OK) {
+  if (!load(effective, findings)) {
     return VERDICT_REFUSED;
   }
   open_up(effective);
@@ -270,10 +264,10 @@ void effective_fini(struct effective *effective) {
   if (effective->arena != NULL) {
     upb_Arena_Free(effective->arena);
   }
-  if (effective->layered.schema != NULL) {
-    weir__layered_fini(&effective->layered);
+  if (effective->view.layered.schema != NULL) {
+    weir__layered_fini(&effective->view.layered);
   }
-  weir_policy_unref(effective->policy);
+  weir_policy_unref(effective->view.policy);
   source_fini(&effective->channel_source);
   source_fini(&effective->organisation_source);
 }
@@ -283,7 +277,7 @@ void effective_fini(struct effective *effective) {
 struct weir__origin effective_name_origin(const struct effective *effective,
                                           const struct effective_name *name) {
   const upb_FieldDef *field = upb_MessageDef_FindFieldByName(effective->method_def, "name");
-  return weir__layered_element_origin(&effective->layered, name->config, field, name->nth);
+  return weir__layered_element_origin(&effective->view.layered, name->config, field, name->nth);
 }
 
 struct kind_words {

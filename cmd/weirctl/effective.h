@@ -18,9 +18,10 @@
 #include <weir/v1/policy.upb.h>
 
 #include "cmd/weirctl/findings.h"
+#include "cmd/weirctl/policy_view.h"
 #include "cmd/weirctl/source.h"
 #include "cmd/weirctl/verb.h"
-#include "src/policy/layered.h"
+#include "src/policy/origins.h"
 
 /* A name of methodConfig. */
 struct effective_name {
@@ -48,8 +49,8 @@ struct effective {
   struct effective_sources sources;
   struct source channel_source;
   struct source organisation_source;
-  weir_policy *policy;
-  struct weir__layered layered;
+  bool loaded;
+  struct policy_view view;
   const upb_MessageDef *policy_def;
   const upb_MessageDef *method_def;
   json_t *core; /* what is passed on to the core; NULL: nothing */

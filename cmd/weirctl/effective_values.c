@@ -273,7 +273,7 @@ static const upb_Message *sayer_of(const struct level *level, const upb_FieldDef
 static struct weir__origin origin_of(const struct walk *walk, const struct level *level,
                                      const upb_FieldDef *field) {
   const upb_Message *sayer = sayer_of(level, field);
-  return sayer != NULL ? weir__layered_origin(&walk->effective->layered, sayer, field)
+  return sayer != NULL ? weir__layered_origin(&walk->effective->view.layered, sayer, field)
                        : (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
 }
 
@@ -344,7 +344,7 @@ static void add_passed_on(struct walk *walk, const char *prefix, const struct le
   json_t *core = core_value(walk, field);
   value->value = json_null();
   if (level->said[0] != NULL) {
-    origin = weir__layered_origin(&effective->layered, level->said[0], field);
+    origin = weir__layered_origin(&effective->view.layered, level->said[0], field);
   }
   const char *source = effective_source_at(effective, &origin);
   if (core != NULL) {
@@ -384,8 +384,8 @@ static void add_code(struct walk *walk, const char *prefix, const struct level *
   value->value = json_string(weir_status_code_name(simulation_visible(level->method, number)));
   if (sayer != NULL) {
     value->origin = number == GRPC_STATUS_DEADLINE_EXCEEDED && is_said(sayer, deadline_as)
-                        ? weir__layered_origin(&walk->effective->layered, sayer, deadline_as)
-                        : weir__layered_element_origin(&walk->effective->layered, sayer, field,
+                        ? weir__layered_origin(&walk->effective->view.layered, sayer, deadline_as)
+                        : weir__layered_element_origin(&walk->effective->view.layered, sayer, field,
                                                        (uint32_t)number);
   } else if (!level->method->translation->boundary) {
     value->origin =
@@ -463,7 +463,8 @@ static void walk_overlaid(struct walk *walk, const upb_FieldDef *field,
   const upb_Message *own = message_in(level->held, field);
   const struct level inner = {
       .held = own != NULL ? own : message_in(effective->held, channels),
-      .said = {message_in(level->said[0], field), message_in(effective->layered.policy, channels)},
+      .said = {message_in(level->said[0], field),
+               message_in(effective->view.layered.policy, channels)},
       .method = level->method,
   };
   walk_message(walk, upb_FieldDef_MessageSubDef(field), upb_FieldDef_JsonName(field), &inner);
@@ -571,7 +572,7 @@ void effective_values_method(struct effective_values *values, const struct effec
   const struct level level = {
       .held = configs[nth],
       .said = {chosen != NULL ? chosen->config : NULL, NULL},
-      .method = weir_policy_method(effective->policy, path, path_size),
+      .method = weir_policy_method(effective->view.policy, path, path_size),
   };
   const size_t from = values->n;
   for (int i = 0; i < upb_MessageDef_FieldCount(effective->method_def); i++) {
@@ -592,13 +593,13 @@ void effective_values_channel(struct effective_values *values, const struct effe
   struct weir_policy_options options;
   struct weir_method_policy method = {.timeout_ns = WEIR_NO_LIMIT_NS};
   const size_t from = values->n;
-  weir__policy_channel_options(effective->policy, &options);
+  weir__policy_channel_options(effective->view.policy, &options);
   method.deadline = options.deadline;
   method.translation = options.translation;
   method.retry_options = options.retry;
   method.fallback = options.fallback;
   const struct level level = {
-      .held = effective->held, .said = {effective->layered.policy, NULL}, .method = &method};
+      .held = effective->held, .said = {effective->view.layered.policy, NULL}, .method = &method};
   for (int i = 0; i < upb_MessageDef_FieldCount(effective->policy_def); i++) {
     const upb_FieldDef *field = upb_MessageDef_Field(effective->policy_def, i);
     if (part == EFFECTIVE_PART_WHOLE || !is_overlaid(effective, field)) {

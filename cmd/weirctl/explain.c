@@ -237,8 +237,8 @@ static void print_value(const struct explained *explained, const struct effectiv
 }
 
 static void print_explained(const struct explained *explained, const struct output *output) {
-  const struct weir_method_policy *method =
-      weir_policy_method(explained->effective.policy, explained->path, strlen(explained->path));
+  const struct weir_method_policy *method = weir_policy_method(
+      explained->effective.view.policy, explained->path, strlen(explained->path));
   findings_print(&explained->findings, output);
   output_foreign(output, STYLE_STRONG, explained->path);
   output_text(output, STYLE_PLAIN, "\n\n");
@@ -283,8 +283,8 @@ static json_t *passed_over_json(const struct explained *explained) {
 
 static json_t *limit_json(const struct explained *explained, enum weir_call_shape shape,
                           enum simulation_own own) {
-  const struct weir_method_policy *method =
-      weir_policy_method(explained->effective.policy, explained->path, strlen(explained->path));
+  const struct weir_method_policy *method = weir_policy_method(
+      explained->effective.view.policy, explained->path, strlen(explained->path));
   const int64_t limit_ns = simulation_limit_ns(method, shape, own);
   char text[WEIR__DURATION_TEXT_SIZE];
   if (limit_ns == WEIR_NO_LIMIT_NS) {
@@ -358,7 +358,7 @@ static bool simulate(struct explained *explained) {
   if (supposed == NULL) {
     return true;
   }
-  supposed->question.policy = explained->effective.policy;
+  supposed->question.policy = explained->effective.view.policy;
   supposed->question.path = explained->path;
   supposed->question.path_size = strlen(explained->path);
   const enum weir_error error = simulation_run(&supposed->question, &supposed->answer);

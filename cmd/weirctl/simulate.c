@@ -213,7 +213,7 @@ static void ignore_overridden(void *context, const struct weir__breaker_name *na
 
 static enum weir_error open_breaker(const struct run *run) {
   const struct simulation_question *question = run->question;
-  if (!weir__policy_breaker(question->policy)->enabled) {
+  if (!run->answer->breaker.enabled) {
     return impossible(run, "the policy's breaker is switched off, so it refuses nothing");
   }
   return weir__breaker_layer_override(run->stack.breaker, question->path, question->path_size,
@@ -478,11 +478,12 @@ static enum weir_error run_once(const struct simulation_question *question,
   if (error != WEIR_OK) {
     return error;
   }
-  error = weir__stack_take_throttle(&run.stack, question->policy, TARGET);
+  run.states = calloc(1, run.stack.states_bytes);
+  error = run.states != NULL ? weir__stack_take_throttle(&run.stack, question->policy, TARGET)
+                             : WEIR_ERROR_NO_MEMORY;
   if (error == WEIR_OK) {
     weir__stack_put_in_force(&run.stack);
-    run.states = calloc(1, run.stack.states_bytes);
-    error = run.states != NULL ? run_with(&run) : WEIR_ERROR_NO_MEMORY;
+    error = run_with(&run);
   }
   free(run.states);
   weir__stack_fini(&run.stack);
