@@ -11,20 +11,13 @@
 #include "cmd/weirctl/verb.h"
 #include "cmd/weirctl/warnings.h"
 
-enum option { OPTION_LENIENT, OPTION_QUIET, OPTION_WERROR };
+enum option { OPTION_ORG, OPTION_LENIENT, OPTION_QUIET, OPTION_WERROR };
 
 static const struct option_rule options[] = {
+    [OPTION_ORG] = {"org", '\0', "FILE", "the organisation's document ($WEIR_ORG_POLICY)"},
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
     [OPTION_QUIET] = {"quiet", 'q', NULL, "problems alone: no verdicts, no worst cases"},
     [OPTION_WERROR] = {"werror", '\0', NULL, "a document with warnings is refused"},
-};
-
-/* What is asked for. */
-struct task {
-  const struct output *output;
-  bool lenient;
-  bool quiet;
-  bool werror;
 };
 
 /* One document of those given. */
@@ -34,9 +27,29 @@ struct checked {
   enum verdict verdict;
   bool has_view;
   struct policy_view view;
+  bool is_unlaid; /* there is an organisation's document, and it can't be laid under that */
+};
+
+/* What is asked for. */
+struct task {
+  const struct output *output;
+  const struct checked *organisation; /* NULL: none */
+  enum strictness strictness;
+  bool quiet;
+  bool werror;
 };
 
 /* ---- checking ---- */
+
+/* The organisation's document is not laid under itself. */
+static const struct policy_view *over(const struct task *task, struct checked *checked) {
+  const struct checked *organisation = task->organisation;
+  if (organisation == NULL || source_is_same(&organisation->source, &checked->source)) {
+    return NULL;
+  }
+  checked->is_unlaid = !organisation->has_view;
+  return organisation->has_view ? &organisation->view : NULL;
+}
 
 static void check(const struct task *task, const char *path, struct checked *checked) {
   *checked = (struct checked){.verdict = VERDICT_FAILED};
@@ -44,8 +57,8 @@ static void check(const struct task *task, const char *path, struct checked *che
     source_complain(path);
     return;
   }
-  checked->has_view =
-      policy_view_init(&checked->view, &checked->source, NULL, task->lenient, &checked->findings);
+  checked->has_view = policy_view_init(&checked->view, &checked->source, over(task, checked),
+                                       task->strictness, &checked->findings);
   checked->verdict = checked->has_view ? VERDICT_ACCEPTED : VERDICT_REFUSED;
   if (checked->has_view) {
     warnings_add(&checked->view, &checked->findings);
@@ -91,7 +104,8 @@ static void print_verdict(const struct checked *checked, const struct output *ou
               verdict_name(checked->verdict));
   print_count(output, checked->findings.n_refused, "error");
   print_count(output, checked->findings.n_warnings, "warning");
-  output_text(output, STYLE_PLAIN, "\n");
+  output_text(output, STYLE_PLAIN, "%s\n",
+              checked->is_unlaid ? ", by itself: the organisation's document is not accepted" : "");
 }
 
 static void print(const struct task *task, const struct checked *checked) {
@@ -125,6 +139,10 @@ static json_t *checked_json(const struct checked *checked) {
 
 /* ---- the verb ---- */
 
+static enum verdict worse(enum verdict a, enum verdict b) {
+  return a > b ? a : b;
+}
+
 /* Text comes file by file, a JSON document at the end. */
 static enum verdict check_all(const struct task *task, char *const *paths, size_t n_paths,
                               json_t *files) {
@@ -137,27 +155,65 @@ static enum verdict check_all(const struct task *task, char *const *paths, size_
     } else {
       print(task, checked);
     }
-    verdict = checked->verdict > verdict ? checked->verdict : verdict;
+    verdict = worse(verdict, checked->verdict);
     checked_fini(checked);
     free(checked);
   }
   return verdict;
 }
 
+/* The organisation's document first, by itself. */
+static enum verdict check_under(struct task *task, const char *organisation,
+                                const struct arguments *arguments, json_t *document) {
+  enum verdict verdict = VERDICT_ACCEPTED;
+  json_t *files = document != NULL ? json_array() : NULL;
+  json_t *told = document != NULL ? json_null() : NULL;
+  struct checked *over = NULL;
+  if (organisation != NULL) {
+    over = memory_new(sizeof *over);
+    check(task, organisation, over);
+    verdict = over->verdict;
+    if (document != NULL) {
+      told = checked_json(over);
+    } else {
+      print(task, over);
+    }
+    task->organisation = over;
+  }
+  verdict = worse(verdict, check_all(task, arguments->operands, arguments->n_operands, files));
+  if (document != NULL) {
+    (void)json_object_set_new(document, "verdict", json_string(verdict_name(verdict)));
+    (void)json_object_set_new(document, "organisation", told);
+    (void)json_object_set_new(document, "files", files);
+  }
+  if (over != NULL) {
+    checked_fini(over);
+    free(over);
+  }
+  return verdict;
+}
+
+/* What programs that use weir have from the environment. An empty name is none. */
+static const char *organisation_of(const struct arguments *arguments) {
+  const char *path = arguments->given[OPTION_ORG];
+  if (path == NULL) {
+    path = getenv("WEIR_ORG_POLICY");
+  }
+  return path != NULL && path[0] != '\0' ? path : NULL;
+}
+
 static enum verdict run(const struct arguments *arguments, const struct output *output) {
-  const struct task task = {.output = output,
-                            .lenient = arguments->given[OPTION_LENIENT] != NULL,
-                            .quiet = arguments->given[OPTION_QUIET] != NULL,
-                            .werror = arguments->given[OPTION_WERROR] != NULL};
-  if (!source_stdin_once(arguments->operands, arguments->n_operands, NULL)) {
+  struct task task = {.output = output,
+                      .strictness = arguments->given[OPTION_LENIENT] != NULL ? LENIENT : STRICT,
+                      .quiet = arguments->given[OPTION_QUIET] != NULL,
+                      .werror = arguments->given[OPTION_WERROR] != NULL};
+  const char *organisation = organisation_of(arguments);
+  if (!source_stdin_once(arguments->operands, arguments->n_operands, organisation)) {
     return VERDICT_FAILED;
   }
-  json_t *files = output->as_json ? json_array() : NULL;
-  const enum verdict verdict = check_all(&task, arguments->operands, arguments->n_operands, files);
-  if (output->as_json) {
-    json_t *document = json_object();
-    (void)json_object_set_new(document, "verdict", json_string(verdict_name(verdict)));
-    (void)json_object_set_new(document, "files", files);
+  json_t *document = output->as_json ? json_object() : NULL;
+  const enum verdict verdict = check_under(&task, organisation, arguments, document);
+  if (document != NULL) {
     output_json(output, document);
   }
   return verdict;

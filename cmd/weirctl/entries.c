@@ -79,15 +79,23 @@ void entries_fini(struct entries *entries) {
   free(entries->list);
 }
 
-void entries_path(const struct entries *entries, uint32_t line, uint32_t column,
-                  char path_out[ENTRY_PATH_SIZE]) {
+/* Entries do not overlap, so it is the last that begins there or before. */
+const struct entry *entries_find(const struct entries *entries, uint32_t line, uint32_t column) {
   const struct entry wanted = {.line = line, .column = column};
-  const struct entry *entry = entries->n == 0 ? NULL
-                                              : bsearch(&wanted, entries->list, entries->n,
-                                                        sizeof *entries->list, compare_places);
-  path_out[0] = '\0';
-  if (entry != NULL) {
-    (void)snprintf(path_out, ENTRY_PATH_SIZE, "%smethodConfig[%zu]",
-                   entry->is_enforced ? "enforce." : "", entry->index);
+  size_t low = 0;
+  size_t high = entries->n;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (compare_places(&entries->list[middle], &wanted) <= 0) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
   }
+  return low > 0 ? &entries->list[low - 1] : NULL;
+}
+
+void entry_path(const struct entry *entry, char path_out[ENTRY_PATH_SIZE]) {
+  (void)snprintf(path_out, ENTRY_PATH_SIZE, "%smethodConfig[%zu]",
+                 entry->is_enforced ? "enforce." : "", entry->index);
 }

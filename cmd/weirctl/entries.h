@@ -31,8 +31,10 @@ void entries_init(struct entries *entries, const struct source *source);
 
 void entries_fini(struct entries *entries);
 
-/* "methodConfig[2]" or "enforce.methodConfig[2]": the one that begins there. "" if none does. */
-void entries_path(const struct entries *entries, uint32_t line, uint32_t column,
-                  char path_out[ENTRY_PATH_SIZE]);
+/* The entry that the place is in; NULL: there is none before it. */
+const struct entry *entries_find(const struct entries *entries, uint32_t line, uint32_t column);
+
+/* "methodConfig[2]" or "enforce.methodConfig[2]". */
+void entry_path(const struct entry *entry, char path_out[ENTRY_PATH_SIZE]);
 
 #endif /* WEIR_CMD_WEIRCTL_ENTRIES_H */

@@ -179,12 +179,28 @@ static const char *load_warning_id(const struct weir_diagnostic *problem) {
   return "unknown-key";
 }
 
+static const char *load_id(enum weir_policy_severity severity,
+                           const struct weir_diagnostic *problem, const struct place *other) {
+  switch (severity) {
+  case WEIR_POLICY_REFUSED:
+    return other != NULL ? "weaker" : "invalid";
+  case WEIR_POLICY_WARNING:
+    return other != NULL ? "ceiling" : load_warning_id(problem);
+  }
+  return "invalid";
+}
+
 void load_on_problem(void *context, enum weir_policy_severity severity,
                      const struct weir_diagnostic *problem) {
   const struct load *load = context;
   const struct place place = {
       .file = load->file, .path = problem->path, .line = problem->line, .column = problem->column};
-  findings_add(load->findings, severity,
-               severity == WEIR_POLICY_WARNING ? load_warning_id(problem) : "invalid", &place, NULL,
+  const struct place other_place = {.file = load->other_file,
+                                    .path = problem->other_path,
+                                    .line = problem->other_line,
+                                    .column = problem->other_column};
+  const bool has_other = problem->other_path[0] != '\0' || problem->other_line > 0;
+  const struct place *other = has_other ? &other_place : NULL;
+  findings_add(load->findings, severity, load_id(severity, problem, other), &place, other,
                problem->message);
 }

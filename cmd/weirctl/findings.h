@@ -71,7 +71,7 @@ json_t *place_json(const struct place *place);
 struct load {
   struct findings *findings;
   const char *file;
-  const char *other_file; /* of a document that is laid under it; NULL: there is none */
+  const char *other_file; /* what a second place is in */
 };
 
 /* For weir_policy_load_options: `context` is a struct load. */

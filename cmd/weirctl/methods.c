@@ -101,7 +101,7 @@ static json_t *name_json(const char *name) {
 }
 
 static json_t *entry_json(const struct view_entry *entry) {
-  if (entry == NULL) {
+  if (entry == NULL || entry->line == 0) {
     return json_null();
   }
   const struct place place = view_entry_place(entry);

@@ -18,20 +18,26 @@
 #include "cmd/weirctl/source.h"
 #include "src/policy/layered.h"
 
+/* How documents are read. */
+enum strictness { STRICT = 0, LENIENT };
+
 struct policy_view {
-  const struct source *channel;
+  const struct source *channel;      /* an organisation's own, if that is looked at by itself */
   const struct source *organisation; /* NULL: none */
   weir_policy *policy;
   struct weir__layered layered; /* what both say, and where */
   struct entries channel_entries;
   struct entries organisation_entries;
+  enum strictness strictness;
 };
 
 /* Makes the policy of a channel's document, under an organisation's if there is one (NULL = none),
- * and tells of all its problems. The sources stay borrowed, and the view where it is, until
- * policy_view_fini. False: the document is refused, and there is nothing to end. */
+ * and tells of all the problems that the channel's has. The source and the other view stay
+ * borrowed, and the view where it is, until policy_view_fini. False: the document is refused, and
+ * there is nothing to end. */
 bool policy_view_init(struct policy_view *view, const struct source *channel,
-                      const struct source *organisation, bool lenient, struct findings *findings);
+                      const struct policy_view *organisation, enum strictness strictness,
+                      struct findings *findings);
 
 void policy_view_fini(struct policy_view *view);
 

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/weirctl/memory.h"
@@ -41,13 +42,22 @@ bool source_read(struct source *source, const char *path) {
   if (descriptor < 0) {
     return false;
   }
+  struct stat status;
   const bool whole = read_all(source, descriptor);
   const int number = errno;
+  if (!is_stdin && fstat(descriptor, &status) == 0) {
+    source->device = status.st_dev;
+    source->inode = status.st_ino;
+  }
   if (!is_stdin) {
     (void)close(descriptor);
   }
   errno = number;
   return whole;
+}
+
+bool source_is_same(const struct source *a, const struct source *b) {
+  return a->inode != 0 && a->inode == b->inode && a->device == b->device;
 }
 
 void source_fini(struct source *source) {

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 #include "src/policy/json.h"
 
@@ -13,11 +14,16 @@ struct source {
   const char *path; /* as it was given; "-" is standard input */
   char *text;       /* of a document that is too large, what makes it so */
   size_t size;
+  dev_t device; /* which file it is; 0 and 0 of standard input */
+  ino_t inode;
 };
 
 /* Reads `path`, which stays borrowed; source_fini ends it, also after a failure. False: `errno`
  * says why. */
 bool source_read(struct source *source, const char *path);
+
+/* Whether two are one file, whatever it was called. */
+bool source_is_same(const struct source *a, const struct source *b);
 
 void source_fini(struct source *source);
 

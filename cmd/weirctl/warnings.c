@@ -29,6 +29,9 @@ void warn(const struct policy_view *view, struct findings *findings, const struc
   (void)vsnprintf(message, sizeof message, format, arguments);
   va_end(arguments);
   const struct place place = view_place(view, &warning->field, warning->index, path);
+  if (view->organisation != NULL && place.file == view->organisation->path) {
+    return; /* it has been told of that document by itself */
+  }
   findings_add(findings, WEIR_POLICY_WARNING, warning->id, &place, NULL, message);
 }
 

@@ -167,6 +167,97 @@ def counts_what_it_does_not_keep():
     has(Run("check", "f.json").stdout, "... and 7 more\n")
 
 
+# ---- an organisation's document
+
+ORGANISATION = """{
+  "retry": {"replayBytes": 1000},
+  "enforce": {
+    "translation": {"boundary": true},
+    "methodConfig": [{"name": [{}],
+      "retryPolicy": {"maxAttempts": 3}}]}}"""
+ATTEMPTS = """{"methodConfig": [{"name": [{"service": "a.B"}], "idempotent": true,
+  "retryPolicy": {"maxAttempts": %d, "initialBackoff": "0.1s", "maxBackoff": "1s", "backoffMultiplier": 2,
+  "retryableStatusCodes": [14]}}], """ + THROTTLE + "}"
+
+
+def names_both_places_of_what_is_weaker():
+    write("org.json", ORGANISATION)
+    run = Run("check", "--org", "org.json", write("f.json", ATTEMPTS % 4))
+    same(run.status, REFUSED)
+    has(run.stdout, "f.json:2:34: error: methodConfig[0].retryPolicy.maxAttempts: ")
+    has(run.stdout, "[weaker]\norg.json:6:38: note: enforce.methodConfig[0].retryPolicy.maxAttempts: ")
+    told = Run("check", "--json", "--org", "org.json", "f.json").json()
+    same((told["verdict"], told["organisation"]["verdict"], told["files"][0]["verdict"]),
+         ("refused", "accepted", "refused"))
+    problem = told["files"][0]["problems"][0]
+    same(problem["other"], {"file": "org.json", "path": "enforce.methodConfig[0].retryPolicy.maxAttempts",
+                            "line": 6, "column": 38})
+    has(Run("check", "--org", "org.json", write("f.json", '{"translation": {"boundary": false}}')).stdout,
+        "f.json:1:30: error: translation.boundary: ")
+
+
+def accepts_what_is_as_strict_and_tells_the_worst_case_of_both():
+    write("org.json", ORGANISATION)
+    told = Run("check", "--json", "--org", "org.json", write("f.json", ATTEMPTS % 3)).json()["files"][0]
+    same((told["verdict"], told["problems"]), ("accepted", []))
+    same((told["methods"][0]["unary_attempts"], told["methods"][0]["entry"]),
+         (3, {"file": "f.json", "path": "methodConfig[0]", "line": 1, "column": 19}))
+
+
+def warns_of_what_is_above_a_ceiling():
+    write("org.json", ORGANISATION)
+    run = Run("check", "--json", "--org", "org.json", write("f.json", '{"retry":\n{"replayBytes": 2000}}'))
+    same(run.status, ACCEPTED)
+    problem = run.json()["files"][0]["problems"][0]
+    same((problem["severity"], problem["id"], problem["path"], problem["line"], problem["other"]["line"]),
+         ("warning", "ceiling", "retry.replayBytes", 2, 2))
+
+
+def warnings_of_an_entry_name_it_under_an_organisation_too():
+    write("org.json", ORGANISATION)
+    document = entry(RETRIES).replace('"methodConfig": [', '"methodConfig": [{"name": [{}]},\n')
+    told = Run("check", "--json", "--org", "org.json", write("f.json", document)).json()["files"][0]
+    same(found(told["problems"])[:1], [("retry-not-idempotent", "methodConfig[1].retryPolicy", 2, 47)])
+
+
+def the_organisations_own_problems_come_first_and_once():
+    write("org.json", '{"breaker": {"enabled": false}}')
+    run = Run("check", "--org", "org.json", write("f.json", "{}"))
+    same(run.status, ACCEPTED)
+    same(run.stdout.count("[breaker-off]"), 1)
+    assert run.stdout.startswith("org.json:1:25: warning: breaker.enabled: "), run
+
+
+def documents_are_told_of_by_themselves_where_the_organisations_is_bad():
+    write("org.json", '{"later": 1}')
+    run = Run("check", "--org", "org.json", write("f.json", "{}"))
+    same(run.status, REFUSED)
+    has(run.stdout, "org.json: refused, 1 error\nf.json: accepted, by itself: ")
+    same(Run("check", "--lenient", "--org", "org.json", "f.json").status, ACCEPTED)
+    run = Run("check", "--org", "missing.json", "f.json")
+    same((run.status, run.stderr), (FAILED, "weirctl: missing.json: No such file or directory\n"))
+    has(run.stdout, "f.json: accepted")
+
+
+def the_organisations_document_is_that_of_the_environment():
+    write("org.json", ORGANISATION)
+    open_boundary = write("f.json", '{"translation": {"boundary": false}}')
+    environment = {"WEIR_ORG_POLICY": "org.json"}
+    same(Run("check", open_boundary).status, ACCEPTED)
+    same(Run("check", open_boundary, environment=environment).status, REFUSED)
+    same(Run("check", "--org=", open_boundary, environment=environment).status, ACCEPTED)
+    same(Run("check", open_boundary, environment={"WEIR_ORG_POLICY": ""}).status, ACCEPTED)
+    same(Run("check", "./org.json", environment=environment).status, ACCEPTED)
+    same(Run("check", "--json", open_boundary).json()["organisation"], None)
+
+
+def what_init_prints_holds_under_what_it_prints_for_an_organisation():
+    Run("init", "--org", "-o", "first-org.json")
+    Run("init", "--service", "a.B", "--idempotent", "-o", "first.json")
+    told = Run("check", "--json", "--org", "first-org.json", "first.json").json()
+    same((told["verdict"], told["files"][0]["problems"]), ("accepted", []))
+
+
 # ---- several files, and what can't be read
 
 def the_worst_of_several_files_counts():
@@ -356,7 +447,7 @@ def foreign_text_moves_no_cursor():
 def keys_keep_their_order():
     pairs = json.loads(Run("check", "--json", write("f.json", '{"breaker": {"enabled": false}}')).stdout,
                        object_pairs_hook=list)
-    same([key for key, _ in pairs], ["verdict", "files"])
+    same([key for key, _ in pairs], ["verdict", "organisation", "files"])
     file = dict(pairs)["files"][0]
     same([key for key, _ in file],
          ["file", "verdict", "errors", "warnings", "problems", "problems_left_out", "methods"])
@@ -572,7 +663,8 @@ def the_document_shows_what_is_printed():
 def the_document_tells_of_every_warning():
     document = read(DOCUMENT)
     ids = {warning[0] for _, expected in WARNINGS for warning in expected}
-    ids |= {"attempts-clamped", "entry-without-name", "hedging-ignored", "invalid", "name-wildcard", "unknown-key"}
+    ids |= {"attempts-clamped", "entry-without-name", "hedging-ignored", "invalid", "name-wildcard", "unknown-key",
+            "weaker", "ceiling"}
     for name in sorted(ids):
         has(document, "`%s`" % name)
 
@@ -583,6 +675,14 @@ TESTS = [
     tells_all_problems_of_a_document,
     lenient_makes_unknown_keys_warnings_and_nothing_else,
     counts_what_it_does_not_keep,
+    names_both_places_of_what_is_weaker,
+    accepts_what_is_as_strict_and_tells_the_worst_case_of_both,
+    warns_of_what_is_above_a_ceiling,
+    warnings_of_an_entry_name_it_under_an_organisation_too,
+    the_organisations_own_problems_come_first_and_once,
+    documents_are_told_of_by_themselves_where_the_organisations_is_bad,
+    the_organisations_document_is_that_of_the_environment,
+    what_init_prints_holds_under_what_it_prints_for_an_organisation,
     the_worst_of_several_files_counts,
     a_folder_is_no_document,
     an_endless_file_ends,
