@@ -14,6 +14,7 @@
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/simulate.h"
 #include "cmd/weirctl/verb.h"
+#include "cmd/weirctl/worst.h"
 #include "src/policy/duration.h"
 
 enum option {
@@ -199,11 +200,14 @@ static void print_limit(const struct weir_method_policy *method, enum weir_call_
 }
 
 static void print_retries(const struct weir_method_policy *method, const struct output *output) {
+  const uint32_t n_attempts = worst_attempts_allowed(method);
   label(output, "retries");
-  if (method->retry.max_attempts > 1) {
-    output_text(output, STYLE_PLAIN, "up to %u attempts\n", (unsigned)method->retry.max_attempts);
+  if (n_attempts > 1) {
+    output_text(output, STYLE_PLAIN, "up to %u attempts\n", (unsigned)n_attempts);
   } else {
-    output_text(output, STYLE_PLAIN, "no retries\n");
+    output_text(output, STYLE_PLAIN, "no retries%s\n",
+                method->retry.max_attempts > 1 ? ", though there is a retryPolicy: retry.owner"
+                                               : "");
   }
 }
 
