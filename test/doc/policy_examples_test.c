@@ -108,7 +108,7 @@ static void every_example_is_accepted_and_explained(void **state) {
   }
   (void)closedir(folder);
   free(readme);
-  assert_true(n_files >= 12);
+  assert_true(n_files >= 14);
 }
 
 /* What holds for a method. */
@@ -221,11 +221,128 @@ static void what_holds_for_methods_is_what_the_readme_says(void **state) {
   }
 }
 
+/* ---- an organisation's ---- */
+
+struct layered {
+  weir_policy *organisation;
+  weir_policy *channel;
+  weir_policy *policy;
+  enum weir_error error;
+  struct weir_diagnostic diagnostic;
+  size_t n_told;
+};
+
+static void on_problem(void *context, enum weir_policy_severity severity,
+                       const struct weir_diagnostic *problem) {
+  struct layered *layered = context;
+  layered->n_told++;
+  fprintf(stderr, "  %s [%s] %s\n", severity == WEIR_POLICY_REFUSED ? "refused" : "warning",
+          problem->path, problem->message);
+}
+
+/* `channel` NULL: one that says nothing. Both are files of the folder, without ".json". */
+static void layered_init(struct layered *layered, const char *organisation, const char *channel) {
+  char path[300];
+  struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
+  *layered = (struct layered){.n_told = 0};
+  (void)snprintf(path, sizeof path, FOLDER "%s.json", organisation);
+  assert_int_equal(weir_policy_from_file(path, NULL, NULL, &layered->organisation, NULL), WEIR_OK);
+  if (channel != NULL) {
+    (void)snprintf(path, sizeof path, FOLDER "%s.json", channel);
+    assert_int_equal(weir_policy_from_file(path, NULL, NULL, &layered->channel, NULL), WEIR_OK);
+  }
+  options.on_problem = on_problem;
+  options.context = layered;
+  layered->error = weir_policy_layer(layered->organisation, layered->channel, &options, NULL,
+                                     &layered->policy, &layered->diagnostic);
+}
+
+static void layered_fini(struct layered *layered) {
+  weir_policy_unref(layered->organisation);
+  weir_policy_unref(layered->channel);
+  weir_policy_unref(layered->policy);
+}
+
+static bool is_an_organisations(const char *file) {
+  return strncmp(file, "organisation", strlen("organisation")) == 0;
+}
+
+static void every_channels_example_is_accepted_under_the_organisations(void **state) {
+  (void)state;
+  int n_files = 0;
+  DIR *folder = opendir(FOLDER);
+  assert_non_null(folder);
+  for (const struct dirent *entry = readdir(folder); entry != NULL; entry = readdir(folder)) {
+    if (!ends_with(entry->d_name, ".json") || is_an_organisations(entry->d_name)) {
+      continue;
+    }
+    char name[256];
+    struct layered layered;
+    (void)snprintf(name, sizeof name, "%.*s", (int)(strlen(entry->d_name) - strlen(".json")),
+                   entry->d_name);
+    layered_init(&layered, "organisation", name);
+    if (layered.error != WEIR_OK || layered.n_told > 0) {
+      fail_msg("%s: %s", name, weir_error_name(layered.error));
+    }
+    layered_fini(&layered);
+    n_files++;
+  }
+  (void)closedir(folder);
+  assert_int_equal(n_files, 12);
+}
+
+static const struct weir_method_policy *method_of(const struct layered *layered, const char *path) {
+  assert_int_equal(layered->error, WEIR_OK);
+  return weir_policy_method(layered->policy, path, strlen(path));
+}
+
+static void what_a_channel_does_not_say_is_the_organisations(void **state) {
+  (void)state;
+  struct layered layered;
+  uint32_t max_tokens = 0;
+  uint32_t ratio_milli = 0;
+  layered_init(&layered, "organisation", NULL);
+  const struct weir_method_policy *any = method_of(&layered, "/any.Service/Method");
+  assert_true(weir__policy_throttle(layered.policy, &max_tokens, &ratio_milli));
+  assert_int_equal(max_tokens, 100);
+  assert_int_equal(ratio_milli, 100);
+  assert_int_equal(any->deadline->max_stream_timeout_ns, 86400 * SECONDS);
+  assert_int_equal(any->deadline->max_timeout_ns, 60 * SECONDS);
+  assert_int_equal(any->retry.max_attempts, 1);
+  layered_fini(&layered);
+  layered_init(&layered, "organisation", "service_config"); /* which has a throttle of its own */
+  assert_true(weir__policy_throttle(layered.policy, &max_tokens, &ratio_milli));
+  assert_int_equal(max_tokens, 10);
+  layered_fini(&layered);
+}
+
+static void the_payments_organisation_takes_payments_and_no_retried_commit(void **state) {
+  (void)state;
+  struct layered layered;
+  layered_init(&layered, "organisation_payment", "payment");
+  assert_int_equal(method_of(&layered, "/bank.Payments/Charge")->retry.max_attempts, 1);
+  assert_int_equal(method_of(&layered, "/bank.Payments/GetStatus")->retry.max_attempts, 2);
+  assert_int_equal(method_of(&layered, "/any.Service/Method")->deadline->max_timeout_ns,
+                   8 * SECONDS);
+  assert_int_equal(layered.n_told, 0);
+  layered_fini(&layered);
+  layered_init(&layered, "organisation_payment", "writer");
+  assert_int_equal(layered.error, WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(layered.diagnostic.path, "methodConfig[0].retryPolicy.maxAttempts");
+  assert_string_equal(layered.diagnostic.other_path,
+                      "enforce.methodConfig[0].retryPolicy.maxAttempts");
+  assert_true(layered.diagnostic.line > 0 && layered.diagnostic.other_line > 0);
+  layered_fini(&layered);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_json_block_of_a_page_is_a_policy),
       cmocka_unit_test(every_example_is_accepted_and_explained),
       cmocka_unit_test(what_holds_for_methods_is_what_the_readme_says),
+      cmocka_unit_test(every_channels_example_is_accepted_under_the_organisations),
+      cmocka_unit_test(what_a_channel_does_not_say_is_the_organisations),
+      cmocka_unit_test(the_payments_organisation_takes_payments_and_no_retried_commit),
   };
   return cmocka_run_group_tests_name("policy examples", tests, NULL, NULL);
 }

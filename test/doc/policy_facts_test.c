@@ -16,6 +16,7 @@
 #include <weir/v1/policy.upbdefs.h>
 
 #include "src/policy/document.h"
+#include "src/policy/layer_rules.h"
 #include "src/policy/policy_message.h"
 #include "src/policy/policy_options.h"
 #include "src/policy/problems.h"
@@ -96,6 +97,7 @@ static void effect_init(struct effect *effect, const char *text) {
   const struct weir_policy_load_options load_options = WEIR_POLICY_LOAD_OPTIONS_INIT;
   struct weir__problems problems = {.options = &load_options};
   struct weir__policy_options options;
+  struct weir_method_options method;
   char *bytes = NULL;
   memset(effect, 0, sizeof *effect);
   counting_allocator_init(&effect->allocator);
@@ -103,6 +105,12 @@ static void effect_init(struct effect *effect, const char *text) {
                                        &effect->allocator.base, &problems),
                    WEIR_OK);
   assert_int_equal(weir__policy_options_init(&options, &effect->document), WEIR_OK);
+  assert_true(options.methods.n_methods <= 1);
+  if (options.methods.n_methods == 1) {
+    assert_int_equal(options.methods.next(options.methods.context, 0, &method), WEIR_OK);
+    options.policy.methods = &method;
+    options.policy.n_methods = 1;
+  }
   effect->def = weir_v1_Policy_getmsgdef(effect->document.schema);
   effect->policy = weir__policy_message_of_options(&options.policy, effect->document.arena);
   assert_non_null(effect->policy);
@@ -194,11 +202,68 @@ static void a_default_that_can_be_written_down_is(void **state) {
   effect_fini(&effect);
 }
 
+/* ---- what is stricter ---- */
+
+/* Of objects and of what can't be enforced, there is no word. */
+static const struct {
+  enum weir__stricter stricter;
+  const char *word;
+} words[] = {
+    {WEIR__STRICTER_EQUAL, "the same"},     {WEIR__STRICTER_LESS, "less"},
+    {WEIR__STRICTER_MORE, "more"},          {WEIR__STRICTER_TRUE, "true"},
+    {WEIR__STRICTER_FALSE, "false"},        {WEIR__STRICTER_FIRST, "the earlier of"},
+    {WEIR__STRICTER_SUBSET, "a subset"},    {WEIR__STRICTER_EACH, "the same for each"},
+    {WEIR__STRICTER_INSIDE, NULL},          {WEIR__STRICTER_METHODS, NULL},
+    {WEIR__STRICTER_PASSED_ON, "the same"}, {WEIR__STRICTER_NOT, "not enforced"},
+};
+
+static bool is_word_for(const char *word, enum weir__stricter stricter) {
+  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+    if (words[i].stricter == stricter) {
+      return word == NULL ? words[i].word == NULL || stricter == WEIR__STRICTER_NOT
+                          : words[i].word != NULL && strcmp(words[i].word, word) == 0;
+    }
+  }
+  return false;
+}
+
+static bool is_same_order(const struct fact *fact, const struct weir__layer_rule *rule,
+                          const upb_FieldDef *field) {
+  for (int i = 0; rule->order != NULL && i < WEIR__LAYER_ORDER_LENGTH; i++) {
+    const upb_EnumValueDef *value =
+        upb_EnumDef_FindValueByNumber(upb_FieldDef_EnumSubDef(field), rule->order[i]);
+    if (fact->order[i] == NULL || strcmp(upb_EnumValueDef_Name(value), fact->order[i]) != 0) {
+      return false;
+    }
+  }
+  return rule->order != NULL || fact->order[0] == NULL;
+}
+
+static void what_a_comment_calls_stricter_is_what_the_layers_do(void **state) {
+  (void)state;
+  char name[64];
+  upb_DefPool *schema = upb_DefPool_New();
+  assert_non_null(weir_v1_Policy_getmsgdef(schema)); /* and with it all the others */
+  for (size_t i = 0; i < N_FACTS; i++) {
+    (void)snprintf(name, sizeof name, "weir.v1.%s", facts[i].message);
+    const upb_MessageDef *def = upb_DefPool_FindMessageByName(schema, name);
+    const upb_FieldDef *field = weir__layer_field(def, facts[i].field);
+    const struct weir__layer_rule *rule = weir__layer_rule_of(field);
+    assert_non_null(rule);
+    if (!is_word_for(facts[i].stricter, rule->stricter) || rule->is_ceiling != facts[i].ceiling ||
+        !is_same_order(&facts[i], rule, field)) {
+      fail_msg("%s.%s: another rule than its comment's", facts[i].message, facts[i].field);
+    }
+  }
+  upb_DefPool_Free(schema);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_loader_takes_a_range_to_its_ends_and_no_further),
       cmocka_unit_test(what_a_comment_calls_the_default_is_what_holds_without_the_key),
       cmocka_unit_test(a_default_that_can_be_written_down_is),
+      cmocka_unit_test(what_a_comment_calls_stricter_is_what_the_layers_do),
   };
   return cmocka_run_group_tests_name("policy facts", tests, NULL, NULL);
 }
