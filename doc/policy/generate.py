@@ -446,7 +446,7 @@ def message_schema(schema, message, enforced):
             "properties": {field.key: field_schema(schema, field, enforced) for field in fields},
             "additionalProperties": False}
     required = [field.key for field in fields if field.required]
-    if required and not enforced:
+    if required and not (enforced and message == "RetryPolicy"):
         made["required"] = required
     return made
 

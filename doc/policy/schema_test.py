@@ -51,6 +51,14 @@ class SchemaTest(unittest.TestCase):
                         n_trials += 1
         self.assertGreater(n_trials, 100)
 
+    def test_what_is_enforced_is_a_policy_of_its_own_kind(self):
+        ban = entry(retryPolicy={"maxAttempts": 1})
+        self.assertEqual(self.faults({"enforce": ban}), [])
+        self.assertNotEqual(self.faults(ban), [])
+        self.assertNotEqual(self.faults({"enforce": entry(retryPolicy={"maxAttempts": 0})}), [])
+        self.assertNotEqual(self.faults({"enforce": {"enforce": {}}}), [])
+        self.assertNotEqual(self.faults({"enforce": {"retryThrottling": {"maxTokens": 10}}}), [])
+
     def test_it_refuses_what_it_can_know(self):
         for why, document in (
             ("a misspelt key", {"retryThrottle": {"maxTokens": 10, "tokenRatio": 0.1}}),
