@@ -36,8 +36,8 @@
 #define N_REGISTERED 40
 
 /* Before memory is looked at first, and in all, unless an argument says otherwise. */
-#define FIRST_SWAPS 400
-#define ALL_SWAPS 4000
+#define FIRST_SWAPS 300
+#define ALL_SWAPS 1200
 
 /* What queues of blocking calls keep, and what a thread of a fallback has not given back yet. */
 #define SLACK_BYTES (256 * 1024)
