@@ -61,6 +61,7 @@ static void count_record(void *context, const struct weir_log_record *record) {
     break;
   case WEIR_LOG_BREAKER_CHANGED:
   case WEIR_LOG_CORE_CONFIG_KEPT:
+  case WEIR_LOG_POLICY_REFUSED:
     break;
   }
   (void)pthread_mutex_unlock(&log->mutex);
