@@ -278,6 +278,56 @@ static void a_bucket_that_has_become_full_stays_full_through_changes(void **stat
   weir_throttle_release(throttle);
 }
 
+/* A minute of a thousand changes of policy a second: two channels, or one that has its next share
+ * before it gives the last one back, or after. */
+static void a_minute_of_changes_moves_no_level(void **state) {
+  (void)state;
+  struct weir_seeded_random random;
+  weir_random_seed(&random, 1);
+  for (uint32_t n_failures = 1; n_failures <= 996; n_failures += 199) {
+    char target[32];
+    snprintf(target, sizeof target, "minute-%u:1", n_failures);
+    weir_throttle *throttle = acquire(target, 997, 1);
+    fail_times(throttle, n_failures);
+    uint32_t at_first_milli = weir_throttle_tokens_milli(throttle);
+    for (uint32_t turn = 0; turn < 60000; turn++) {
+      uint32_t max_tokens = 1 + (uint32_t)(weir_random_unit(&random.base) * 1000);
+      if (turn % 3 == 0) {
+        weir_throttle_release(throttle);
+        throttle = acquire(target, max_tokens, 1 + turn % 2000);
+      } else {
+        weir_throttle *next = acquire(target, max_tokens, 1 + turn % 2000);
+        weir_throttle_release(throttle);
+        throttle = next;
+      }
+    }
+    weir_throttle_release(acquire(target, 997, 1));
+    uint32_t at_last_milli = weir_throttle_tokens_milli(throttle);
+    if (at_last_milli + 1 < at_first_milli || at_last_milli > at_first_milli + 1) {
+      fail_msg("%u failures: %u became %u", n_failures, at_first_milli, at_last_milli);
+    }
+    weir_throttle_release(throttle);
+  }
+}
+
+/* The policy of one is changed; the other's counts by the same numbers from then on. */
+static void two_channels_with_different_policies_have_the_last_one_s_numbers(void **state) {
+  (void)state;
+  weir_throttle *one = acquire("two:1", 10, 100);
+  weir_throttle *other = acquire("two:1", 100, 1000);
+  fail_times(one, 20); /* 80 of 100 */
+  weir_throttle_record_success(one);
+  assert_int_equal(weir_throttle_tokens_milli(other), 81000);
+  weir_throttle_release(other); /* its policy throttles no more */
+  weir_throttle_record_success(one);
+  assert_int_equal(weir_throttle_tokens_milli(one), 82000);
+  weir_throttle_release(acquire("two:1", 10, 100));
+  assert_int_equal(weir_throttle_tokens_milli(one), 8200);
+  weir_throttle_record_success(one);
+  assert_int_equal(weir_throttle_tokens_milli(one), 8300);
+  weir_throttle_release(one);
+}
+
 /* What an operator reckons with (doc/retry.md): whatever the traffic, each retry is paid for by one
  * of the upper half's tokens, and nothing but a success puts any there. */
 static void retries_are_bounded_by_half_of_the_tokens_and_what_successes_gave(void **state) {
@@ -319,6 +369,8 @@ int main(void) {
       cmocka_unit_test(a_changed_maximum_moves_the_threshold),
       cmocka_unit_test(changes_back_and_forth_neither_lose_nor_make_tokens),
       cmocka_unit_test(what_is_given_back_between_changes_adds_up),
+      cmocka_unit_test(a_minute_of_changes_moves_no_level),
+      cmocka_unit_test(two_channels_with_different_policies_have_the_last_one_s_numbers),
       cmocka_unit_test(a_bucket_that_has_become_full_stays_full_through_changes),
   };
   return cmocka_run_group_tests_name("throttle", tests, NULL, NULL);

@@ -114,6 +114,47 @@ static void the_bucket_stays_whole_while_channels_come_and_go(void **state) {
   weir_throttle_release(throttle);
 }
 
+/* The first one changes the policy all the time, the others fail. */
+static void *change_or_fail(void *context) {
+  struct worker *worker = context;
+  (void)pthread_barrier_wait(worker->start);
+  for (uint32_t i = 0; i < worker->n_successes; i++) {
+    weir_throttle *throttle = NULL;
+    uint32_t max_tokens = i % 2 == 0 ? MAX_TOKENS : worker->n_failures;
+    if (weir_throttle_acquire("busy", max_tokens, 1 + i % 900, &throttle) == WEIR_OK) {
+      weir_throttle_release(throttle);
+    }
+  }
+  for (uint32_t i = 0; worker->n_successes == 0 && i < worker->n_failures; i++) {
+    (void)weir_throttle_record_failure(worker->throttle);
+  }
+  return NULL;
+}
+
+/* 7 x 50 failures take as many tokens of 1000; and of those that are counted while the maximum is
+ * 500, up to twice as many. */
+static void changes_of_the_policy_lose_no_failure(void **state) {
+  (void)state;
+  static const uint32_t other_maximum[] = {MAX_TOKENS, 500};
+  for (size_t row = 0; row < 2; row++) {
+    struct worker workers[N_THREADS];
+    weir_throttle_forget();
+    weir_throttle *throttle = acquire(MAX_TOKENS, 1);
+    memset(workers, 0, sizeof workers);
+    for (size_t i = 0; i < N_THREADS; i++) {
+      workers[i].throttle = throttle;
+      workers[i].n_failures = 50;
+    }
+    workers[0].n_successes = N_ROUNDS;
+    workers[0].n_failures = other_maximum[row];
+    run(workers, change_or_fail);
+    weir_throttle_release(acquire(MAX_TOKENS, 1));
+    uint32_t left_milli = weir_throttle_tokens_milli(throttle);
+    assert_in_range(left_milli, row == 0 ? 650000 : 300000 - 1, 650000);
+    weir_throttle_release(throttle);
+  }
+}
+
 /* Each of them leaves the bucket to nobody, and finds it again, all the time. */
 static void *leave_and_return(void *context) {
   struct worker *worker = context;
@@ -183,6 +224,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_token_is_lost_or_made),
       cmocka_unit_test(the_bucket_stays_whole_while_channels_come_and_go),
+      cmocka_unit_test(changes_of_the_policy_lose_no_failure),
       cmocka_unit_test(a_level_outlives_the_last_of_many_channels),
       cmocka_unit_test(names_come_and_go_among_threads),
   };
