@@ -125,7 +125,7 @@ static void print_change(const struct compared *compared, const struct effective
                          const struct output *output) {
   const struct effective_value *any =
       change->new_value != NULL ? change->new_value : change->old_value;
-  output_text(output, STYLE_PLAIN, "  %-*s ", PATH_WIDTH, any->path);
+  output_text(output, STYLE_PLAIN, "  %-*s ", PATH_WIDTH, effective_change_path(change));
   print_side(change->old_value, output);
   output_text(output, STYLE_PLAIN, " -> ");
   print_side(change->new_value, output);

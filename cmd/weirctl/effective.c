@@ -35,35 +35,34 @@ static bool read_sources(struct effective *effective) {
          whole;
 }
 
-/* An organisation's document has to be one by itself. */
-static enum weir_error load_organisation(const struct effective *effective,
-                                         struct findings *findings) {
-  const struct source *source = &effective->organisation_source;
-  struct load load = {.findings = findings, .file = source->path};
-  struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
-  weir_policy *policy = NULL;
-  options.lenient = effective->sources.lenient;
-  options.on_problem = load_on_problem;
-  options.context = &load;
-  const enum weir_error error =
-      weir_policy_from_json(source->text, source->size, &options, NULL, &policy, NULL);
-  weir_policy_unref(policy);
-  return error;
+static enum strictness strictness_of(const struct effective_sources *sources) {
+  return sources->lenient ? LENIENT : STRICT;
+}
+
+/* An organisation's document has to hold by itself, and is not laid under itself. */
+static bool load_organisation(struct effective *effective, struct findings *findings) {
+  if (effective->sources.organisation == NULL ||
+      source_is_same(&effective->organisation_source, &effective->channel_source)) {
+    effective->sources.organisation = NULL;
+    return true;
+  }
+  effective->organisation_loaded =
+      policy_view_init(&effective->organisation, &effective->organisation_source, NULL,
+                       strictness_of(&effective->sources), findings);
+  return effective->organisation_loaded;
 }
 
 static bool load(struct effective *effective, struct findings *findings) {
-  const struct effective_sources *sources = &effective->sources;
-  const bool has_organisation = sources->organisation != NULL;
-  if (has_organisation) {
-    const enum weir_error error = load_organisation(effective, findings);
-    memory_check(error);
-    if (error != WEIR_OK) {
-      return false;
-    }
+  struct findings under = {.list = NULL}; /* an accepted one's warnings are its own affair */
+  if (!load_organisation(effective, &under)) {
+    *findings = under;
+    return false;
   }
-  effective->loaded = policy_view_init(&effective->view, &effective->channel_source,
-                                       has_organisation ? &effective->organisation_source : NULL,
-                                       sources->lenient, findings);
+  findings_fini(&under);
+  effective->loaded =
+      policy_view_init(&effective->view, &effective->channel_source,
+                       effective->organisation_loaded ? &effective->organisation : NULL,
+                       strictness_of(&effective->sources), findings);
   return effective->loaded;
 }
 
@@ -207,9 +206,8 @@ static void hold_said(const struct effective *effective, const char *path,
 }
 
 void effective_hold(struct effective *effective, const char *const *paths, size_t n_paths) {
-  struct weir_policy_options options;
   struct weir_method_options *methods = memory_new(n_paths * sizeof *methods);
-  weir__policy_channel_options(effective->view.policy, &options);
+  struct weir_policy_options options = weir__policy_options_of(effective->view.policy);
   for (size_t i = 0; i < n_paths; i++) {
     methods[i] = options_of(effective, &options, paths[i]);
   }

@@ -49,6 +49,8 @@ struct effective {
   struct effective_sources sources;
   struct source channel_source;
   struct source organisation_source;
+  bool organisation_loaded;
+  struct policy_view organisation;
   bool loaded;
   struct policy_view view;
   const upb_MessageDef *policy_def;

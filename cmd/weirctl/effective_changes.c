@@ -16,6 +16,13 @@ void effective_changes_fini(struct effective_changes *changes) {
   *changes = (struct effective_changes){.list = NULL};
 }
 
+/* The longer one: the other may be that of a message which is not there. */
+const char *effective_change_path(const struct effective_change *change) {
+  const char *old_path = change->old_value != NULL ? change->old_value->path : "";
+  const char *new_path = change->new_value != NULL ? change->new_value->path : "";
+  return strlen(old_path) > strlen(new_path) ? old_path : new_path;
+}
+
 static void add_change(struct effective_changes *changes, const struct effective_value *old_value,
                        const struct effective_value *new_value) {
   changes->list = memory_grow(changes->list, changes->n, &changes->capacity, sizeof *changes->list);
@@ -34,12 +41,32 @@ static size_t find_path(const struct effective_values *values, size_t from, cons
   return at;
 }
 
+static bool is_inside(const char *path, const char *message) {
+  const size_t size = strlen(message);
+  return strncmp(path, message, size) == 0 && path[size] == '.';
+}
+
+/* What says that there is no such message as `value` is of; NULL: nothing does. */
+static const struct effective_value *absence_of(const struct effective_values *values,
+                                                const struct effective_value *value) {
+  for (size_t i = 0; i < values->n; i++) {
+    if (json_is_null(values->list[i].value) && is_inside(value->path, values->list[i].path)) {
+      return &values->list[i];
+    }
+  }
+  return NULL;
+}
+
 /* What one side alone has. That there is no such message at all is no value. */
-static void add_lone(struct effective_changes *changes, const struct effective_value *old_value,
-                     const struct effective_value *new_value) {
-  const struct effective_value *value = old_value != NULL ? old_value : new_value;
+static void add_old(struct effective_changes *changes, const struct effective_value *value) {
   if (!json_is_null(value->value)) {
-    add_change(changes, old_value, new_value);
+    add_change(changes, value, absence_of(&changes->new_values, value));
+  }
+}
+
+static void add_new(struct effective_changes *changes, const struct effective_value *value) {
+  if (!json_is_null(value->value)) {
+    add_change(changes, absence_of(&changes->old_values, value), value);
   }
 }
 
@@ -51,11 +78,11 @@ static void compare_values(struct effective_changes *changes) {
     const struct effective_value *old_value = &changes->old_values.list[i];
     const size_t at = find_path(new_values, next, old_value->path);
     if (at == new_values->n) {
-      add_lone(changes, old_value, NULL);
+      add_old(changes, old_value);
       continue;
     }
     for (; next < at; next++) {
-      add_lone(changes, NULL, &new_values->list[next]);
+      add_new(changes, &new_values->list[next]);
     }
     if (!json_equal(old_value->value, new_values->list[at].value)) {
       add_change(changes, old_value, &new_values->list[at]);
@@ -63,7 +90,7 @@ static void compare_values(struct effective_changes *changes) {
     next = at + 1;
   }
   for (; next < new_values->n; next++) {
-    add_lone(changes, NULL, &new_values->list[next]);
+    add_new(changes, &new_values->list[next]);
   }
 }
 
@@ -193,6 +220,7 @@ static bool is_unchanged(const struct effective *old_policy, const struct effect
 static bool is_same_change(const struct effective_change *a, const struct effective_change *b) {
   return a->old_value != NULL && a->new_value != NULL && b->old_value != NULL &&
          b->new_value != NULL && strcmp(a->old_value->path, b->old_value->path) == 0 &&
+         strcmp(a->new_value->path, b->new_value->path) == 0 &&
          json_equal(a->old_value->value, b->old_value->value) &&
          json_equal(a->new_value->value, b->new_value->value);
 }

@@ -10,7 +10,8 @@
 #include "cmd/weirctl/effective.h"
 #include "cmd/weirctl/effective_values.h"
 
-/* One value. The side that has no such value is NULL: there is no retryPolicy that it was of. */
+/* One value. Where a side has no such message as it is of, its value is the message's, null
+ * ("retryPolicy" for "retryPolicy.maxAttempts"), or NULL. */
 struct effective_change {
   const struct effective_value *old_value;
   const struct effective_value *new_value;
@@ -25,6 +26,9 @@ struct effective_changes {
   size_t n;
   size_t capacity;
 };
+
+/* Of the value itself. */
+const char *effective_change_path(const struct effective_change *change);
 
 void effective_changes_fini(struct effective_changes *changes);
 

@@ -248,11 +248,13 @@ static const upb_Message *message_in(const upb_Message *message, const upb_Field
 struct level {
   const upb_Message *held;    /* what holds; NULL: there is no such message */
   const upb_Message *said[2]; /* the innermost first; NULL: nothing */
+  const upb_Message *channel; /* what the channel's document has; NULL: nothing, or not looked at */
   const struct weir_method_policy *method;
 };
 
 struct walk {
   const struct effective *effective;
+  const char *path; /* of the method; NULL: the channel's values are walked */
   struct effective_values *values;
 };
 
@@ -269,12 +271,23 @@ static const upb_Message *sayer_of(const struct level *level, const upb_FieldDef
   return NULL;
 }
 
-/* A place is known of a null too, which says nothing. */
+/* A place is known of a null too, which says nothing; and of what is forbidden. */
 static struct weir__origin origin_of(const struct walk *walk, const struct level *level,
                                      const upb_FieldDef *field) {
+  const struct weir__layered *layered = &walk->effective->view.layered;
   const upb_Message *sayer = sayer_of(level, field);
-  return sayer != NULL ? weir__layered_origin(&walk->effective->view.layered, sayer, field)
-                       : (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
+  if (sayer != NULL) {
+    return weir__layered_origin(layered, sayer, field);
+  }
+  for (size_t i = 0; i < 2; i++) {
+    if (level->said[i] != NULL) {
+      const struct weir__origin origin = weir__layered_origin(layered, level->said[i], field);
+      if (origin.kind == WEIR__ORIGIN_ENFORCED) {
+        return origin;
+      }
+    }
+  }
+  return (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
 }
 
 static struct effective_value *add_value(struct walk *walk, const char *prefix, const char *key) {
@@ -318,12 +331,70 @@ static void add_field(struct walk *walk, const char *prefix, const struct level 
   } else {
     value->value = json_null();
   }
-  json_t *said = said_json(level, field);
+  json_t *said = value->origin.kind == WEIR__ORIGIN_CEILING && is_said(level->channel, field)
+                     ? field_json(field, upb_Message_Get(level->channel, field))
+                     : said_json(level, field);
   if (said != NULL && !json_equal(said, value->value)) {
     value->said = said;
   } else {
     json_decref(said);
   }
+}
+
+/* ---- what is not there ---- */
+
+/* What is enforced: by the organisation's document, or by one that is used alone. */
+static const weir_v1_Policy *enforced_of(const struct effective *effective) {
+  const struct weir__layered *layered = &effective->view.layered;
+  const weir_v1_Policy *by =
+      effective->organisation_loaded ? layered->organisation.policy : layered->channel.policy;
+  return by != NULL && weir_v1_Policy_has_enforce(by) ? weir_v1_Policy_enforce(by) : NULL;
+}
+
+/* Whether a name is the method's, its service's or everything's. */
+static bool covers(const weir_v1_Name *name, const char *path) {
+  const upb_StringView service = weir_v1_Name_service(name);
+  const upb_StringView method = weir_v1_Name_method(name);
+  if (service.size == 0) {
+    return true;
+  }
+  if (strncmp(path + 1, service.data, service.size) != 0 || path[1 + service.size] != '/') {
+    return false;
+  }
+  const char *rest = path + 2 + service.size;
+  return method.size == 0 ||
+         (strlen(rest) == method.size && memcmp(rest, method.data, method.size) == 0);
+}
+
+static bool entry_covers(const weir_v1_MethodConfig *config, const char *path) {
+  size_t n = 0;
+  const weir_v1_Name *const *names = weir_v1_MethodConfig_name(config, &n);
+  for (size_t i = 0; i < n; i++) {
+    if (covers(names[i], path)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/* Retries may be forbidden where nobody wants any. */
+static struct weir__origin ban_of(const struct walk *walk, const upb_FieldDef *field) {
+  const weir_v1_Policy *enforced = enforced_of(walk->effective);
+  const bool is_retries = strcmp(upb_FieldDef_Name(field), "retry_policy") == 0;
+  size_t n = 0;
+  const weir_v1_MethodConfig *const *configs = enforced != NULL && is_retries && walk->path != NULL
+                                                   ? weir_v1_Policy_method_config(enforced, &n)
+                                                   : NULL;
+  for (size_t i = 0; i < n; i++) {
+    const weir_v1_RetryPolicy *bound = weir_v1_MethodConfig_retry_policy(configs[i]);
+    if (bound != NULL && weir_v1_RetryPolicy_max_attempts(bound) == 1 &&
+        entry_covers(configs[i], walk->path)) {
+      return weir__layered_origin(
+          &walk->effective->view.layered, bound,
+          upb_MessageDef_FindFieldByName(upb_FieldDef_MessageSubDef(field), "max_attempts"));
+    }
+  }
+  return (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
 }
 
 /* Where there is no such message at all. */
@@ -333,26 +404,48 @@ static void add_absent(struct walk *walk, const char *prefix, const struct level
   value->none = none_of(field);
   value->value = json_null();
   value->origin = origin_of(walk, level, field);
+  if (value->origin.kind == WEIR__ORIGIN_BUILT_IN) {
+    value->origin = ban_of(walk, field);
+  }
 }
 
-/* It is no part of any message, so what was said of it stands in the text alone. */
+/* ---- what is passed on ---- */
+
+/* It is no part of any message, so a place is known of the document's own message at most. */
+static struct weir__origin passed_on_origin(const struct walk *walk, const struct level *level,
+                                            const upb_FieldDef *field) {
+  const struct effective *effective = walk->effective;
+  const struct weir__layered *layered = &effective->view.layered;
+  const bool is_channels = upb_FieldDef_ContainingType(field) == effective->policy_def;
+  const upb_Message *const sayers[] = {
+      level->said[0],
+      is_channels ? enforced_of(effective) : NULL,
+      is_channels ? layered->channel.policy : NULL,
+      is_channels ? layered->organisation.policy : NULL,
+  };
+  for (size_t i = 0; i < sizeof sayers / sizeof sayers[0]; i++) {
+    struct weir__origin origin = {.kind = WEIR__ORIGIN_BUILT_IN};
+    if (sayers[i] != NULL) {
+      origin = weir__layered_origin(layered, sayers[i], field);
+    }
+    const char *source = effective_source_at(effective, &origin);
+    if (source != NULL && *source != 'n') { /* of null */
+      return origin;
+    }
+  }
+  return (struct weir__origin){.kind = WEIR__ORIGIN_BUILT_IN};
+}
+
 static void add_passed_on(struct walk *walk, const char *prefix, const struct level *level,
                           const upb_FieldDef *field) {
-  const struct effective *effective = walk->effective;
   struct effective_value *value = add_value(walk, prefix, upb_FieldDef_JsonName(field));
-  struct weir__origin origin = {.kind = WEIR__ORIGIN_BUILT_IN};
   json_t *core = core_value(walk, field);
   value->value = json_null();
-  if (level->said[0] != NULL) {
-    origin = weir__layered_origin(&effective->view.layered, level->said[0], field);
-  }
-  const char *source = effective_source_at(effective, &origin);
+  value->origin = passed_on_origin(walk, level, field);
   if (core != NULL) {
     add_core_value(value, core);
-    value->origin = origin;
-  } else if (source != NULL && *source == '{') {
+  } else if (value->origin.kind != WEIR__ORIGIN_BUILT_IN) {
     (void)snprintf(value->note, sizeof value->note, "ignored");
-    value->origin = origin;
   }
 }
 
@@ -422,6 +515,7 @@ static void walk_submessage(struct walk *walk, const upb_FieldDef *field, const 
   const struct level inner = {
       .held = message_in(level->held, field),
       .said = {message_in(level->said[0], field), message_in(level->said[1], field)},
+      .channel = message_in(level->channel, field),
       .method = level->method,
   };
   if (inner.held == NULL) {
@@ -465,6 +559,7 @@ static void walk_overlaid(struct walk *walk, const upb_FieldDef *field,
       .held = own != NULL ? own : message_in(effective->held, channels),
       .said = {message_in(level->said[0], field),
                message_in(effective->view.layered.policy, channels)},
+      .channel = message_in(effective->view.layered.channel.policy, channels),
       .method = level->method,
   };
   walk_message(walk, upb_FieldDef_MessageSubDef(field), upb_FieldDef_JsonName(field), &inner);
@@ -561,7 +656,7 @@ static void note_moved_default(struct effective_values *values, size_t from) {
 
 void effective_values_method(struct effective_values *values, const struct effective *effective,
                              const char *path, size_t nth) {
-  struct walk walk = {.effective = effective, .values = values};
+  struct walk walk = {.effective = effective, .path = path, .values = values};
   const size_t path_size = strlen(path);
   const struct effective_match match = effective_match_of(effective, path, path_size);
   const struct effective_name *chosen =
@@ -590,16 +685,17 @@ void effective_values_method(struct effective_values *values, const struct effec
 void effective_values_channel(struct effective_values *values, const struct effective *effective,
                               enum effective_part part) {
   struct walk walk = {.effective = effective, .values = values};
-  struct weir_policy_options options;
   struct weir_method_policy method = {.timeout_ns = WEIR_NO_LIMIT_NS};
   const size_t from = values->n;
-  weir__policy_channel_options(effective->view.policy, &options);
+  struct weir_policy_options options = weir__policy_options_of(effective->view.policy);
   method.deadline = options.deadline;
   method.translation = options.translation;
   method.retry_options = options.retry;
   method.fallback = options.fallback;
-  const struct level level = {
-      .held = effective->held, .said = {effective->view.layered.policy, NULL}, .method = &method};
+  const struct level level = {.held = effective->held,
+                              .said = {effective->view.layered.policy, NULL},
+                              .channel = effective->view.layered.channel.policy,
+                              .method = &method};
   for (int i = 0; i < upb_MessageDef_FieldCount(effective->policy_def); i++) {
     const upb_FieldDef *field = upb_MessageDef_Field(effective->policy_def, i);
     if (part == EFFECTIVE_PART_WHOLE || !is_overlaid(effective, field)) {

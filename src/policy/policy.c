@@ -515,23 +515,6 @@ bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
   return policy->throttle_max_tokens > 0;
 }
 
-void weir__policy_channel_options(const weir_policy *policy,
-                                  struct weir_policy_options *options_out) {
-  *options_out = (struct weir_policy_options){
-      .size = sizeof *options_out,
-      .name = policy->name,
-      .deadline = &policy->deadline,
-      .translation = &policy->translation,
-      .breaker = &policy->breaker,
-      .retry = &policy->retry,
-      .throttle_max_tokens = policy->throttle_max_tokens,
-      .throttle_token_ratio_milli = policy->throttle_ratio_milli,
-      .core_service_config = policy->core_service_config,
-      .pass_trace = policy->pass_trace,
-      .fallback = &policy->fallback,
-  };
-}
-
 bool weir__policy_passes_trace(const weir_policy *policy) {
   return policy->pass_trace;
 }

@@ -31,11 +31,6 @@ const struct weir_breaker_options *weir__policy_breaker(const weir_policy *polic
 bool weir__policy_throttle(const weir_policy *policy, uint32_t *max_tokens_out,
                            uint32_t *ratio_milli_out);
 
-/* What holds for the whole channel, as the options that make it: all but the methods. What a method
- * has of the channel's is the same pointer. */
-void weir__policy_channel_options(const weir_policy *policy,
-                                  struct weir_policy_options *options_out);
-
 /* Whether the trace identifiers of the request being served go along with the channel's calls. */
 bool weir__policy_passes_trace(const weir_policy *policy);
 

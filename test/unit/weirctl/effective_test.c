@@ -366,11 +366,13 @@ static const struct {
      METHODS(ENTRY(OF_ADD, "\"timeout\": \"2s\"")), "timeout: 1s -> 2s; "},
     {"retries that are new", METHODS(ENTRY(OF_ADD, "\"timeout\": \"1s\"")),
      METHODS(ENTRY(OF_ADD, "\"timeout\": \"1s\", " RETRIES)),
-     "retryPolicy.maxAttempts: none -> 3; retryPolicy.initialBackoff: none -> 0.1s; "
-     "retryPolicy.maxBackoff: none -> 1s; retryPolicy.backoffMultiplier: none -> 2; "
-     "retryPolicy.retryableStatusCodes: none -> ABORTED, UNAVAILABLE; "},
+     "retryPolicy.maxAttempts: no retries -> 3; retryPolicy.initialBackoff: no retries -> 0.1s; "
+     "retryPolicy.maxBackoff: no retries -> 1s; retryPolicy.backoffMultiplier: no retries -> 2; "
+     "retryPolicy.retryableStatusCodes: no retries -> ABORTED, UNAVAILABLE; "},
     {"a throttle that is gone", "{\"retryThrottling\": {\"maxTokens\": 9, \"tokenRatio\": 1}}",
-     "{}", "retryThrottling.maxTokens: 9 -> none; retryThrottling.tokenRatio: 1 -> none; "},
+     "{}",
+     "retryThrottling.maxTokens: 9 -> no throttling; retryThrottling.tokenRatio: 1 -> no "
+     "throttling; "},
     {"an entry that is new and says what its service's does",
      METHODS(ENTRY(OF_SERVICE, "\"timeout\": \"1s\"")),
      METHODS(ENTRY(OF_SERVICE ", " OF_ADD, "\"timeout\": \"1s\"")), ""},
@@ -409,7 +411,7 @@ static void append_changes(struct fixture *f, const struct effective_changes *ch
     char *new_text = after != NULL ? effective_value_text(after->value, after->none) : NULL;
     const size_t length = strlen(f->text);
     (void)snprintf(f->text + length, sizeof f->text - length, "%s: %s -> %s; ",
-                   after != NULL ? after->path : before->path, old_text != NULL ? old_text : "none",
+                   effective_change_path(&changes->list[i]), old_text != NULL ? old_text : "none",
                    new_text != NULL ? new_text : "none");
     free(old_text);
     free(new_text);

@@ -36,8 +36,9 @@ SHOP = """{
 class Run:
     """One run of weirctl: what came of it."""
 
-    def __init__(self, *words, stdin=b""):
+    def __init__(self, *words, stdin=b"", environment=None):
         variables = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "WEIR_ORG_POLICY")}
+        variables.update(environment or {})
         done = subprocess.run([PROGRAM, *words], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               env=variables, check=False, timeout=300)
         self.status = done.returncode
@@ -160,6 +161,85 @@ def a_refused_document_is_no_policy_to_explain():
     same(Run("explain", "-", "a.B/C", stdin=b"{}").status, ACCEPTED)
 
 
+# ---- an organisation's document
+
+ORGANISATION = """{
+  "deadline": {"maxTimeout": "20s", "defaultTimeout": "5s"},
+  "methodConfig": [{"name": [{"service": "org.Own"}], "timeout": "4s"}],
+  "enforce": {
+    "translation": {"codes": {"NOT_FOUND": "INTERNAL"}},
+    "methodConfig": [
+      {"name": [{"service": "shop.Cart", "method": "Buy"}], "retryPolicy": {"maxAttempts": 1}}
+    ]
+  }
+}
+"""
+CHANNEL = """{
+  "deadline": {"maxTimeout": "30s"},
+  "methodConfig": [{"name": [{}], "timeout": "6s",
+                    %s}]
+}
+""" % RETRIES
+
+
+def what_the_organisation_says_is_told_with_its_file():
+    write("org.json", ORGANISATION)
+    write("channel.json", CHANNEL)
+    lines = Run("explain", "channel.json", "shop.Cart/Buy", "--org", "org.json").lines()
+    same(lines["entry"], "entry the method's, org org.json:7:17 (enforced)")
+    same(lines["passed"], "passed over the one for everything, {}, channel.json:3:30; an entry is used whole")
+    same(lines["retries"], "retries no retries")
+    same(lines["retryPolicy"], "retryPolicy no retries org org.json:7:92 (enforced)")
+    same(lines["timeout"], "timeout 6s channel.json:3:46")
+    same(lines["deadline.maxTimeout"], "deadline.maxTimeout 20s (said: 30s) org org.json:2:30 (ceiling)")
+    same(lines["deadline.defaultTimeout"], "deadline.defaultTimeout 5s org org.json:2:55 (default)")
+    same(lines["translation.codes.NOT_FOUND"], "translation.codes.NOT_FOUND INTERNAL org org.json:5:44 (enforced)")
+    same(Run("explain", "channel.json", "a.B/C", "--org", "org.json").lines()["retries"], "retries up to 3 attempts")
+    own = Run("explain", "channel.json", "org.Own/X", "--org=org.json").lines()
+    same(own["timeout"], "timeout 4s org org.json:3:66 (default)")
+    told = Run("explain", "--json", "channel.json", "shop.Cart/Buy", "--org", "org.json").json()
+    same({value["path"]: value["origin"] for value in told["values"]}["retryPolicy"],
+         {"kind": "ENFORCED", "file": "org.json", "line": 7, "column": 92})
+
+
+def the_organisations_document_may_be_in_the_environment():
+    write("org.json", ORGANISATION)
+    write("channel.json", CHANNEL)
+    given = Run("explain", "channel.json", "shop.Cart/Buy", "--org", "org.json").stdout
+    same(Run("explain", "channel.json", "shop.Cart/Buy", environment={"WEIR_ORG_POLICY": "org.json"}).stdout, given)
+    assert Run("explain", "channel.json", "shop.Cart/Buy", "--org", "",
+               environment={"WEIR_ORG_POLICY": "org.json"}).stdout != given
+    lines = Run("explain", "org.json", "shop.Cart/Buy").lines()
+    same(lines["retryPolicy"], "retryPolicy no retries org.json:7:92 (enforced)", "a document used alone")
+
+
+def what_is_weaker_is_refused_with_both_places():
+    write("org.json", ORGANISATION)
+    write("weak.json", '{"translation": {"boundary": false}}')
+    for words in [("explain", "weak.json", "a.B/C"), ("diff", "weak.json", "weak.json")]:
+        run = Run(*words, "--org", "org.json")
+        same(run.status, REFUSED, words)
+        has(run.stdout, "weak.json:1:30: error: translation.boundary", words)
+        has(run.stdout, "org.json:5:", words)
+    write("broken.json", '{"enforce": 1}')
+    run = Run("explain", "weak.json", "a.B/C", "--org", "broken.json")
+    same(run.status, REFUSED)
+    has(run.stdout, "broken.json:1:13: error: enforce: ")
+    same(Run("explain", "weak.json", "a.B/C", "--org", "nowhere.json").status, FAILED)
+
+
+def a_diff_tells_what_an_organisation_changes():
+    write("org.json", ORGANISATION)
+    write("channel.json", CHANNEL)
+    same(Run("diff", "channel.json", "channel.json", "--org", "org.json").stdout, "no effective change\n")
+    run = Run("diff", "channel.json", "channel.json", "--org-new", "org.json")
+    lines = [" ".join(line.split()) for line in run.stdout.splitlines()]
+    has(run.stdout, "/shop.Cart/Buy: its own entry, no longer the entry for everything\n")
+    assert ("retryPolicy.maxAttempts 3 -> no retries (channel.json:4:52 -> org org.json:7:92 (enforced))"
+            in lines), run.stdout
+    assert "deadline.maxTimeout 30s -> 20s (channel.json:2:30 -> org org.json:2:30 (ceiling))" in lines, run.stdout
+
+
 # ---- explain: what the layers do
 
 def each_layer_has_a_line_in_their_order():
@@ -264,7 +344,7 @@ def changes_are_told_with_both_places():
     has(lines[3], "timeout 90s -> 5s (old.json:4:31 -> new.json:1:")
     same(lines[4], "/shop.Cart/Pay: its service's entry, no longer its own entry")
     has(lines[5], "timeout 1s -> 2s (old.json:8:17 -> new.json:1:")
-    has(lines[6], "retryPolicy.maxAttempts none -> 3 (built in -> ")
+    has(lines[6], "retryPolicy.maxAttempts no retries -> 3 (built in -> ")
     same(lines[-1], "a reload empties the breakers' windows; their states stay")
     told = Run("diff", "--json", "old.json", "new.json").json()
     same([method["name"] for method in told["methods"]], ["*", "/shop.Cart/Pay"])
@@ -346,6 +426,10 @@ TESTS = [
     a_method_may_be_written_with_a_slash_or_without,
     the_json_of_explain_has_its_keys,
     a_refused_document_is_no_policy_to_explain,
+    what_the_organisation_says_is_told_with_its_file,
+    the_organisations_document_may_be_in_the_environment,
+    what_is_weaker_is_refused_with_both_places,
+    a_diff_tells_what_an_organisation_changes,
     each_layer_has_a_line_in_their_order,
     an_outcome_is_told_for_what_is_supposed,
     what_cannot_be_is_refused_with_a_reason,
