@@ -11,8 +11,8 @@ static int ask(weir_channel *channel) {
   request.message = grpc_raw_byte_buffer_create(NULL, 0);
   int failed = weir_unary(channel, &request, &reply) != WEIR_OK;
   if (!failed) {
-    printf("%s after %u attempts: %.*s\n", weir_status_code_name(reply.code),
-           reply.report.n_attempts, (int)GRPC_SLICE_LENGTH(reply.details),
+    printf("attempts: %u, %s: %.*s\n", reply.report.n_attempts, weir_status_code_name(reply.code),
+           (int)GRPC_SLICE_LENGTH(reply.details),
            (const char *)GRPC_SLICE_START_PTR(reply.details));
   }
   weir_unary_reply_fini(&reply);

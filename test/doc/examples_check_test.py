@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-# test/doc/examples_check_test.py WEIRCTL POLICY... - weirctl check warns of nothing in the examples but of what they are
-# examples of, and of each of that.
+# test/doc/examples_check_test.py WEIRCTL FILE... - weirctl check warns of nothing in the policies that users are shown, in
+# files and in pages, but of what they are examples of.
 #
 # SPDX-License-Identifier: Apache-2.0
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -17,9 +18,10 @@ WARNINGS = {
 }
 
 
-def check(*arguments):
-    """The exit status, and what is told of each file."""
-    run = subprocess.run([WEIRCTL, "check", "--json"] + list(arguments), stdout=subprocess.PIPE, check=False)
+def check(*arguments, document=""):
+    """The exit status, and what is told of each file; - is `document`."""
+    command = [WEIRCTL, "check", "--json"] + list(arguments)
+    run = subprocess.run(command, input=document, stdout=subprocess.PIPE, check=False, encoding="utf-8")
     return run.returncode, json.loads(run.stdout)["files"]
 
 
@@ -32,6 +34,24 @@ class ExamplesCheckTest(unittest.TestCase):
         self.assertGreaterEqual(len(files), 14)
         self.hold_against_what_is_meant(files)
 
+    def test_each_channels_is_accepted_under_the_organisations(self):
+        organisation = next(path for path in POLICIES if path.endswith("/organisation.json"))
+        channels = [path for path in POLICIES if not os.path.basename(path).startswith("organisation")]
+        status, files = check("--org", organisation, *channels)
+        self.assertEqual(status, 0, files)
+        self.assertGreaterEqual(len(files), 12)
+        self.hold_against_what_is_meant(files)
+
+    def test_those_of_pages_are_accepted_without_a_word(self):
+        n_policies = 0
+        for page in PAGES:
+            with open(page, encoding="utf-8") as file:
+                for policy in re.findall(r"^```json\n(.*?)^```", file.read(), re.DOTALL | re.MULTILINE):
+                    status, files = check("-", document=policy)
+                    self.assertEqual((status, files[0]["problems"]), (0, []), policy)
+                    n_policies += 1
+        self.assertGreaterEqual(n_policies, 5)
+
     def hold_against_what_is_meant(self, files):
         for told in files:
             expected = WARNINGS.get(os.path.basename(told["file"]), [])
@@ -41,4 +61,5 @@ class ExamplesCheckTest(unittest.TestCase):
 if __name__ == "__main__":
     WEIRCTL = sys.argv[1]
     POLICIES = [path for path in sys.argv[2:] if path.endswith(".json")]
+    PAGES = [path for path in sys.argv[2:] if path.endswith(("README.md", "doc/policy.md", "doc/translation.md"))]
     unittest.main(argv=sys.argv[:1])
