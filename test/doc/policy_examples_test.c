@@ -210,11 +210,14 @@ static bool holds(const struct effective *row, const struct weir_method_policy *
 /* All attempts and backoffs of a call that has attempts with a bound fit in its timeout: the last
  * one is not cut off. */
 static bool attempts_fit(const struct weir_method_policy *method) {
+  if (method->per_attempt_timeout_ns == WEIR_NO_LIMIT_NS) {
+    return true;
+  }
   int64_t sum_ns = method->per_attempt_timeout_ns * (int64_t)method->retry.max_attempts;
   for (uint32_t nth = 1; nth < method->retry.max_attempts; nth++) {
     sum_ns += weir_backoff_delay_ns(&method->retry, nth, 1.0);
   }
-  return method->per_attempt_timeout_ns == WEIR_NO_LIMIT_NS || sum_ns < method->timeout_ns;
+  return sum_ns < method->timeout_ns;
 }
 
 static void what_holds_for_methods_is_what_the_readme_says(void **state) {
