@@ -7,6 +7,7 @@
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/methods.h"
 #include "cmd/weirctl/policy_view.h"
+#include "cmd/weirctl/process.h"
 #include "cmd/weirctl/source.h"
 #include "cmd/weirctl/verb.h"
 #include "cmd/weirctl/warnings.h"
@@ -197,7 +198,7 @@ static enum verdict check_under(struct task *task, const char *organisation,
 static const char *organisation_of(const struct arguments *arguments) {
   const char *path = arguments->given[OPTION_ORG];
   if (path == NULL) {
-    path = getenv("WEIR_ORG_POLICY");
+    path = process_variable("WEIR_ORG_POLICY");
   }
   return path != NULL && path[0] != '\0' ? path : NULL;
 }

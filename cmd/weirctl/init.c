@@ -12,6 +12,7 @@
 
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/output.h"
+#include "cmd/weirctl/process.h"
 #include "cmd/weirctl/verb.h"
 
 enum option { OPTION_ORG, OPTION_SERVICE, OPTION_IDEMPOTENT, OPTION_OUTPUT };
@@ -42,7 +43,7 @@ static bool write_all(int descriptor, const char *text, size_t size) {
 static bool create_file(const char *path, const char *text) {
   const int descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (descriptor < 0) {
-    complain("%s: %s", path, strerror(errno));
+    complain("%s: %s", path, process_error(errno));
     return false;
   }
   bool whole = write_all(descriptor, text, strlen(text));
@@ -52,7 +53,7 @@ static bool create_file(const char *path, const char *text) {
     number = errno;
   }
   if (!whole) {
-    complain("%s: %s", path, strerror(number));
+    complain("%s: %s", path, process_error(number));
     (void)unlink(path);
   }
   return whole;

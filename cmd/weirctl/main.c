@@ -11,6 +11,7 @@
 #include "cmd/weirctl/arguments.h"
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/output.h"
+#include "cmd/weirctl/process.h"
 #include "cmd/weirctl/verb.h"
 
 #define VERSION "0.1.0-dev"
@@ -136,7 +137,7 @@ static enum verdict close_stdout(enum verdict verdict) {
     return verdict;
   }
   if (errno != EPIPE) {
-    complain("standard output: %s", strerror(errno));
+    complain("standard output: %s", process_error(errno));
   }
   return VERDICT_FAILED;
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "cmd/weirctl/memory.h"
+#include "cmd/weirctl/process.h"
 #include "cmd/weirctl/verb.h"
 
 #define COMPLAINT_SIZE 4096
@@ -96,8 +97,8 @@ static const char *style_begin(enum style style) {
 
 /* https://no-color.org: whatever it says, unless it is empty. */
 static bool terminal_has_colors(FILE *file) {
-  const char *no_color = getenv("NO_COLOR");
-  const char *terminal = getenv("TERM");
+  const char *no_color = process_variable("NO_COLOR");
+  const char *terminal = process_variable("TERM");
   return isatty(fileno(file)) && (no_color == NULL || no_color[0] == '\0') && terminal != NULL &&
          terminal[0] != '\0' && strcmp(terminal, "dumb") != 0;
 }
@@ -144,9 +145,10 @@ char *output_json_text(const json_t *document) {
   if (text == NULL) {
     complain_of_memory();
   }
-  char *line = memory_new(strlen(text) + sizeof "\n");
-  memcpy(line, text, strlen(text));
-  line[strlen(text)] = '\n';
+  const size_t length = strlen(text);
+  char *line = memory_new(length + sizeof "\n");
+  memcpy(line, text, length + 1);
+  line[length] = '\n';
   free(text);
   return line;
 }
@@ -173,5 +175,5 @@ void complain(const char *format, ...) {
 
 void complain_of_memory(void) {
   (void)fputs("weirctl: out of memory\n", stderr);
-  exit(VERDICT_FAILED);
+  process_end(VERDICT_FAILED);
 }

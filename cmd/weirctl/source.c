@@ -10,6 +10,7 @@
 
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/output.h"
+#include "cmd/weirctl/process.h"
 
 #define FIRST_READ ((size_t)64 * 1024)
 
@@ -70,7 +71,7 @@ const char *source_name(const char *path) {
 }
 
 void source_complain(const char *path) {
-  complain("%s: %s", source_name(path), strerror(errno));
+  complain("%s: %s", source_name(path), process_error(errno));
 }
 
 bool source_stdin_once(char *const *paths, size_t n_paths, const char *other) {
