@@ -7,7 +7,6 @@
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/methods.h"
 #include "cmd/weirctl/policy_view.h"
-#include "cmd/weirctl/process.h"
 #include "cmd/weirctl/source.h"
 #include "cmd/weirctl/verb.h"
 #include "cmd/weirctl/warnings.h"
@@ -194,21 +193,12 @@ static enum verdict check_under(struct task *task, const char *organisation,
   return verdict;
 }
 
-/* What programs that use weir have from the environment. An empty name is none. */
-static const char *organisation_of(const struct arguments *arguments) {
-  const char *path = arguments->given[OPTION_ORG];
-  if (path == NULL) {
-    path = process_variable("WEIR_ORG_POLICY");
-  }
-  return path != NULL && path[0] != '\0' ? path : NULL;
-}
-
 static enum verdict run(const struct arguments *arguments, const struct output *output) {
   struct task task = {.output = output,
                       .strictness = arguments->given[OPTION_LENIENT] != NULL ? LENIENT : STRICT,
                       .quiet = arguments->given[OPTION_QUIET] != NULL,
                       .werror = arguments->given[OPTION_WERROR] != NULL};
-  const char *organisation = organisation_of(arguments);
+  const char *organisation = source_organisation(arguments->given[OPTION_ORG]);
   if (!source_stdin_once(arguments->operands, arguments->n_operands, organisation)) {
     return VERDICT_FAILED;
   }

@@ -66,6 +66,11 @@ void source_fini(struct source *source) {
   source->text = NULL;
 }
 
+const char *source_organisation(const char *given) {
+  const char *path = given != NULL ? given : process_variable("WEIR_ORG_POLICY");
+  return path != NULL && path[0] != '\0' ? path : NULL;
+}
+
 const char *source_name(const char *path) {
   return strcmp(path, "-") == 0 ? "<stdin>" : path;
 }

@@ -27,6 +27,10 @@ bool source_is_same(const struct source *a, const struct source *b);
 
 void source_fini(struct source *source);
 
+/* The path of the organisation's document: what --org gives, or what programs that use weir have from
+ * WEIR_ORG_POLICY if that is NULL. An empty one is none; none is NULL. */
+const char *source_organisation(const char *given);
+
 /* What a person is shown: "<stdin>" for "-". */
 const char *source_name(const char *path);
 
