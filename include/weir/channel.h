@@ -36,7 +36,11 @@ enum weir_core_retries {
   WEIR_CORE_RETRIES_OFF          /* the channel was made with grpc.enable_retries 0 */
 };
 
-/* What a channel is made with beside the core's arguments. Start from WEIR_CHANNEL_OPTIONS_INIT. */
+/* What a channel is made with beside the core's arguments. Start from WEIR_CHANNEL_OPTIONS_INIT.
+ *
+ * Where WEIR_ORG_POLICY in the environment names an organisation's document, the policy is laid under
+ * that (weir_policy_layer) unless it has been already. If that fails no channel is made, and the log
+ * says why (WEIR_LOG_POLICY_REFUSED). */
 struct weir_channel_options {
   size_t size;
   weir_policy *policy; /* NULL = the built-in defaults; the channel takes a share of its own */
@@ -66,8 +70,8 @@ struct weir_channel_options {
  *            weir_channel_destroy.
  * Threads:   any thread.
  * Errors:    NULL when there is no memory, `target` is NULL, `options` or its fallback is from a
- *            newer header and asks for what this library lacks, or its log sink, listener or
- *            fallback has no size or no function. What the core refuses makes a channel whose calls
+ *            newer header and asks for what this library lacks, its log sink, listener or fallback
+ *            has no size or no function, or an organisation's policy refuses the channel's. What the core refuses makes a channel whose calls
  *            fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
@@ -110,7 +114,9 @@ WEIR_API weir_channel *weir_lame_client_channel_create(const char *target,
  *            caller's until weir_channel_destroy; on failure it is NULL.
  * Threads:   any thread; the log sink runs in it.
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT `core` is NULL or a weir channel's already, by whatever
- *            function, or a field of `options` is out of range. WEIR_ERROR_UNSUPPORTED `options` is
+ *            function, or a field of `options` is out of range. WEIR_ERROR_INVALID_POLICY or
+ *            WEIR_ERROR_UNAVAILABLE an organisation's policy refuses the channel's, or is wrong, or
+ *            can't be read. WEIR_ERROR_UNSUPPORTED `options` is
  *            from a newer header and asks for what this library lacks. WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options,
@@ -125,11 +131,17 @@ weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options
  * What the policy has for the core (load balancing, health checks) was read when the channel was
  * made. Where that changes, the rest is put in force, and the log is told (WEIR_LOG_CORE_CONFIG_KEPT).
  *
- * Ownership: the channel takes a share of `policy` (NULL = the built-in defaults). A policy that is
- *            put out of force is let go by the end of the last of its calls.
+ * As where a channel is made, the policy is laid under the organisation's that WEIR_ORG_POLICY
+ * names, whose file is read each time.
+ *
+ * Ownership: the channel takes a share of `policy` (NULL = the built-in defaults), or of what the
+ *            organisation's makes of it. A policy that is put out of force is let go by the end of
+ *            the last of its calls. `diagnostic` (NULL = none) is the caller's.
  * Threads:   any thread; the log sink runs in it. No call waits for it; others that swap this
  *            channel's policy, or register a method, do, so that of two at once one is the last.
- * Errors:    WEIR_ERROR_NO_MEMORY, and nothing has changed. */
+ * Errors:    WEIR_ERROR_INVALID_POLICY the organisation's policy refuses this one, or is wrong
+ *            itself; WEIR_ERROR_UNAVAILABLE its file can't be read; WEIR_ERROR_NO_MEMORY.
+ *            `diagnostic` says more. Nothing has changed. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_set_policy(weir_channel *channel, weir_policy *policy,
                         struct weir_diagnostic *diagnostic);

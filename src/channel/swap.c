@@ -10,20 +10,9 @@
 #include "src/call/rules.h"
 #include "src/channel/channel.h"
 #include "src/channel/registered_method.h"
+#include "src/policy/organisation.h"
 #include "src/policy/policy.h"
 #include "src/time/clock.h"
-
-/* --- what an organisation says --- */
-
-/* A share of the policy that is to be in force. */
-static enum weir_error policy_in_force(weir_policy *policy, const struct weir_allocator *allocator,
-                                       weir_policy **in_force_out,
-                                       struct weir_diagnostic *diagnostic) {
-  (void)allocator;
-  (void)diagnostic;
-  *in_force_out = policy != NULL ? weir_policy_ref(policy) : weir__policy_default();
-  return WEIR_OK;
-}
 
 /* --- rules --- */
 
@@ -89,8 +78,12 @@ enum weir_error weir__channel_begin_policy(weir_channel *channel, weir_policy *p
   struct weir__rules *rules = NULL;
   weir_policy *in_force = NULL;
   struct weir_diagnostic diagnostic;
-  enum weir_error error = policy_in_force(policy, environment->allocator, &in_force, &diagnostic);
+  enum weir_error error =
+      weir__policy_in_force(policy, environment->allocator, &in_force, &diagnostic);
   if (error != WEIR_OK) {
+    if (error != WEIR_ERROR_NO_MEMORY) {
+      weir__policy_log_refused(environment->log, environment->target, &diagnostic);
+    }
     return error;
   }
   const char *for_core = weir__policy_core_service_config(in_force);
@@ -149,10 +142,14 @@ enum weir_error weir_channel_set_policy(weir_channel *channel, weir_policy *poli
   struct weir__environment *environment = channel->environment;
   struct aftermath aftermath = {.rules = NULL};
   weir_policy *in_force = NULL;
-  enum weir_error error = policy_in_force(policy, environment->allocator, &in_force, diagnostic);
+  enum weir_error error =
+      weir__policy_in_force(policy, environment->allocator, &in_force, diagnostic);
   if (error == WEIR_OK) {
     error = swap(channel, in_force, &aftermath);
     weir_policy_unref(in_force);
+  }
+  if (error == WEIR_ERROR_NO_MEMORY && diagnostic != NULL) {
+    *diagnostic = (struct weir_diagnostic){.message = "there is no memory"};
   }
   weir__call_counter_bump(error == WEIR_OK ? &environment->counters.n_policy_swaps
                                            : &environment->counters.n_policy_refusals);
