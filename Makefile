@@ -20,7 +20,7 @@ help:
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
 	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
-	@echo 'make bench [ARGS="--json --quick PART"]     what decisions and calls cost (PART: decisions, calls)'
+	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: decisions, calls, policy)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint                                   format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
