@@ -32,7 +32,12 @@ enum weir_log_event {
   /* a policy was put in force that has other things for the core than the channel was made with;
    * those hold from the next channel on */
   WEIR_LOG_CORE_CONFIG_KEPT,
-  WEIR_LOG_POLICY_REFUSED /* what was in force before stays so */
+  WEIR_LOG_POLICY_REFUSED, /* what was in force before stays so */
+  /* of a policy's file that is followed (weir/policy_watch.h): */
+  WEIR_LOG_POLICY_APPLIED,    /* what it holds is in force */
+  WEIR_LOG_POLICY_MISSING,    /* it is not there; what was in force stays so */
+  WEIR_LOG_POLICY_UNREADABLE, /* it can't be read, likewise */
+  WEIR_LOG_POLICY_POLLED      /* the system does not tell of all its changes, and why not */
 };
 
 /* What happened, untranslated. All of it is borrowed for the call of the sink. Of an event that is

@@ -24,6 +24,7 @@
 #include <weir/log.h>
 #include <weir/outcome.h>
 #include <weir/policy.h>
+#include <weir/policy_watch.h>
 #include <weir/random.h>
 #include <weir/reason.h>
 #include <weir/reply.h>

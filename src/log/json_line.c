@@ -167,6 +167,14 @@ static const char *event_name(enum weir_log_event event) {
     return "core_config_kept";
   case WEIR_LOG_POLICY_REFUSED:
     return "policy_refused";
+  case WEIR_LOG_POLICY_APPLIED:
+    return "policy_applied";
+  case WEIR_LOG_POLICY_MISSING:
+    return "policy_missing";
+  case WEIR_LOG_POLICY_UNREADABLE:
+    return "policy_unreadable";
+  case WEIR_LOG_POLICY_POLLED:
+    return "policy_polled";
   }
   return "unknown";
 }

@@ -16,7 +16,7 @@
 /* Failed calls have a kind for each reason, and some to spare for later ones; reasons beyond share
  * the last. Each other event is a kind. */
 #define REASON_KINDS 32
-#define N_KINDS (REASON_KINDS + 5)
+#define N_KINDS (REASON_KINDS + 9)
 
 struct weir_json_log {
   struct weir_log_sink sink;
@@ -41,8 +41,16 @@ static struct weir__line_limit *limit_of(weir_json_log *log, const struct weir_l
     return &log->limits[REASON_KINDS + 2];
   case WEIR_LOG_POLICY_REFUSED:
     return &log->limits[REASON_KINDS + 3];
+  case WEIR_LOG_POLICY_APPLIED:
+    return &log->limits[REASON_KINDS + 4];
+  case WEIR_LOG_POLICY_MISSING:
+    return &log->limits[REASON_KINDS + 5];
+  case WEIR_LOG_POLICY_UNREADABLE:
+    return &log->limits[REASON_KINDS + 6];
+  case WEIR_LOG_POLICY_POLLED:
+    return &log->limits[REASON_KINDS + 7];
   }
-  return &log->limits[REASON_KINDS + 4];
+  return &log->limits[REASON_KINDS + 8];
 }
 
 static void write_record(void *context, const struct weir_log_record *record) {

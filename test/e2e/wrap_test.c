@@ -62,6 +62,10 @@ static void count_record(void *context, const struct weir_log_record *record) {
   case WEIR_LOG_BREAKER_CHANGED:
   case WEIR_LOG_CORE_CONFIG_KEPT:
   case WEIR_LOG_POLICY_REFUSED:
+  case WEIR_LOG_POLICY_APPLIED:
+  case WEIR_LOG_POLICY_MISSING:
+  case WEIR_LOG_POLICY_UNREADABLE:
+  case WEIR_LOG_POLICY_POLLED:
     break;
   }
   (void)pthread_mutex_unlock(&log->mutex);

@@ -521,7 +521,7 @@ static void the_longest_record_there_can_be_is_whole(void **state) {
       .breaker_override = WEIR_BREAKER_OVERRIDE_DISABLED,
       .next_probe_in_ns = INT64_MIN,
   };
-  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_POLICY_REFUSED; event++) {
+  for (int event = WEIR_LOG_CALL_FAILED; event <= WEIR_LOG_POLICY_POLLED; event++) {
     char line[WEIR__JSON_LINE_BYTES];
     record.event = (enum weir_log_event)event;
     size_t size = weir__json_line_format(&record, UINT64_MAX, line);

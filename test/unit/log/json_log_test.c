@@ -148,7 +148,7 @@ static void an_event_does_not_silence_another(void **state) {
   const struct weir_log_sink *sink = weir_json_log_sink(f->log);
   log_lines(f, 100, WEIR_REASON_NONE, 0);
   assert_int_equal(read_lines(f).n_lines, 10);
-  for (int event = WEIR_LOG_CHANNEL_WRAPPED; event <= WEIR_LOG_POLICY_REFUSED; event++) {
+  for (int event = WEIR_LOG_CHANNEL_WRAPPED; event <= WEIR_LOG_POLICY_POLLED; event++) {
     struct weir_log_record record = record_of(WEIR_REASON_NONE, 0);
     record.event = (enum weir_log_event)event;
     for (int i = 0; i < 15; i++) {

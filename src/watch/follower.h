@@ -1,0 +1,39 @@
+/* follower – tells when what a path leads to, or two paths, may have changed.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef WEIR_SRC_WATCH_FOLLOWER_H
+#define WEIR_SRC_WATCH_FOLLOWER_H
+
+#include <stddef.h>
+
+#include <weir/allocator.h>
+
+#include "src/watch/trail.h"
+
+#define WEIR__FOLLOWED_MAX 2
+
+/* One thread at a time. */
+struct weir__follower {
+  const struct weir_allocator *allocator;
+  int fd; /* readable when there may be news; negative: the system gives none */
+  size_t n_paths;
+  const char *paths[WEIR__FOLLOWED_MAX];
+  struct weir__trail trails[WEIR__FOLLOWED_MAX];
+};
+
+/* The paths are absolute, and borrowed until weir__follower_fini. Nothing is watched yet. */
+void weir__follower_init(struct weir__follower *follower, const char *const *paths, size_t n_paths,
+                         const struct weir_allocator *allocator);
+
+void weir__follower_fini(struct weir__follower *follower);
+
+/* Watches the ways as they are now. What changes from here on is news. */
+void weir__follower_walk(struct weir__follower *follower);
+
+/* Takes all that is to be told, and says how much of it matters. */
+enum weir__news weir__follower_drain(struct weir__follower *follower);
+
+/* Why changes may go unnoticed; NULL: they don't. */
+const char *weir__follower_blind(const struct weir__follower *follower);
+
+#endif /* WEIR_SRC_WATCH_FOLLOWER_H */
