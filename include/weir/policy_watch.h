@@ -33,6 +33,9 @@ typedef struct weir_policy_watcher weir_policy_watcher;
  * they are given is borrowed for the call. */
 struct weir_policy_watch_options {
   size_t size;
+  /* the organisation's document, followed too; NULL = the one that WEIR_ORG_POLICY in the
+   * environment names, if it does; copied */
+  const char *organisation_path;
   bool lenient;             /* as in struct weir_policy_load_options */
   bool threadless;          /* no thread: the application calls weir_policy_watcher_poll */
   bool starts_without_file; /* the policy's, that is; the organisation's has to be there */
@@ -52,12 +55,12 @@ struct weir_policy_watch_options {
   const struct weir_allocator *allocator; /* NULL = malloc */
 };
 
-#define WEIR_POLICY_WATCH_OPTIONS_INIT                                                            \
-  {                                                                                               \
-    .size = sizeof(struct weir_policy_watch_options), .lenient = false, .threadless = false,      \
-    .starts_without_file = false, .initial_policy = NULL, .poll_interval_ns = 5 * WEIR_SECOND_NS, \
-    .always_polls = false, .on_change = NULL, .on_refused = NULL, .context = NULL, .log = NULL,   \
-    .allocator = NULL                                                                             \
+#define WEIR_POLICY_WATCH_OPTIONS_INIT                                                             \
+  {                                                                                                \
+    .size = sizeof(struct weir_policy_watch_options), .organisation_path = NULL, .lenient = false, \
+    .threadless = false, .starts_without_file = false, .initial_policy = NULL,                     \
+    .poll_interval_ns = 5 * WEIR_SECOND_NS, .always_polls = false, .on_change = NULL,              \
+    .on_refused = NULL, .context = NULL, .log = NULL, .allocator = NULL                            \
   }
 
 /* How a file that is followed stands. */

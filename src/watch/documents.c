@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/watch/documents.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/policy/policy.h"
@@ -53,9 +54,10 @@ static struct weir_policy_load_options load_options(const struct weir__documents
 static enum weir__offer take_new(struct weir__documents *documents, struct weir__followed *followed,
                                  struct weir__file_text *text, enum weir__text_is text_is,
                                  struct weir__refusals *refusals) {
-  const struct weir_policy_load_options options = load_options(documents);
+  struct weir_policy_load_options options = load_options(documents);
   struct weir_diagnostic diagnostic;
   weir_policy *policy = NULL;
+  options.file_name = followed->path;
   memset(&diagnostic, 0, sizeof diagnostic);
   const enum weir_error error = weir_policy_from_json(text->data, text->size, &options,
                                                       documents->allocator, &policy, &diagnostic);
@@ -98,11 +100,13 @@ enum weir__offer weir__documents_offer(struct weir__documents *documents,
 static enum weir_error combine(const struct weir__documents *documents, weir_policy *organisation,
                                weir_policy *channel, weir_policy **policy_out,
                                struct weir_diagnostic *diagnostic) {
-  (void)documents;
-  (void)organisation;
-  (void)diagnostic;
-  *policy_out = channel != NULL ? weir_policy_ref(channel) : weir__policy_default();
-  return WEIR_OK;
+  if (organisation == NULL) {
+    *policy_out = channel != NULL ? weir_policy_ref(channel) : weir__policy_default();
+    return WEIR_OK;
+  }
+  const struct weir_policy_load_options options = load_options(documents);
+  return weir_policy_layer(organisation, channel, &options, documents->allocator, policy_out,
+                           diagnostic);
 }
 
 static bool is_usable(const struct weir__followed *followed) {
@@ -140,6 +144,7 @@ static enum weir_error decide(struct weir__documents *documents, weir_policy **p
   if (error == WEIR_OK || error == WEIR_ERROR_NO_MEMORY) {
     return error;
   }
+  const enum weir_error refused_with = error;
   const bool both = is_usable(organisation) && is_usable(channel);
   error = WEIR_OK;
   if (both) {
@@ -151,6 +156,9 @@ static enum weir_error decide(struct weir__documents *documents, weir_policy **p
     if (error == WEIR_OK) {
       put_in_force(documents, organisation);
     }
+  }
+  if (diagnostic.message[0] == '\0') {
+    snprintf(diagnostic.message, sizeof diagnostic.message, "%s", weir_error_string(refused_with));
   }
   refuse(refusals, is_usable(channel) ? channel->path : organisation->path, &diagnostic);
   return WEIR_OK;

@@ -3,6 +3,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -18,6 +19,8 @@
 #define STACK_BYTES ((size_t)256 * 1024)
 
 #define THREAD_NAME "weir-policy"
+
+#define ORGANISATION_VARIABLE "WEIR_ORG_POLICY"
 
 /* ---- the end ---- */
 
@@ -154,6 +157,25 @@ static enum weir_error make_absolute(const char *path, const struct weir_allocat
   return WEIR_OK;
 }
 
+static const char *organisation_of(const struct weir_policy_watch_options *options) {
+  if (options->organisation_path != NULL) {
+    return options->organisation_path;
+  }
+  const char *named = getenv(ORGANISATION_VARIABLE);
+  return named != NULL && named[0] != '\0' ? named : NULL;
+}
+
+static enum weir_error set_paths(weir_policy_watcher *watcher, const char *path,
+                                 struct weir_diagnostic *diagnostic) {
+  const char *organisation = organisation_of(&watcher->options);
+  enum weir_error error = make_absolute(path, watcher->allocator, &watcher->path, diagnostic);
+  if (error == WEIR_OK && organisation != NULL) {
+    error = make_absolute(organisation, watcher->allocator, &watcher->organisation, diagnostic);
+  }
+  watcher->options.organisation_path = NULL; /* borrowed no more */
+  return error;
+}
+
 /* What it follows with, and the first look. Afterwards it is whole, or everything is undone but the
  * watcher's own memory and its paths. */
 static enum weir_error begin(weir_policy_watcher *watcher, struct weir_diagnostic *diagnostic) {
@@ -198,7 +220,7 @@ static enum weir_error watcher_new(const char *path,
   watcher->log = options->log != NULL ? options->log : weir__json_log_default_sink();
   watcher->pid = getpid();
   atomic_init(&watcher->ending, false);
-  enum weir_error error = make_absolute(path, allocator, &watcher->path, diagnostic);
+  enum weir_error error = set_paths(watcher, path, diagnostic);
   if (error == WEIR_OK) {
     error = begin(watcher, diagnostic);
   }
