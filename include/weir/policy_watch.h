@@ -43,7 +43,8 @@ struct weir_policy_watch_options {
    * shared */
   weir_policy *initial_policy;
   /* Where inotify can't tell what happens, the files are looked at this often: on network file
-   * systems, in directories that may not be read, beyond the system's limits of inotify. */
+   * systems, in directories that may not be read, beyond the system's limits of inotify; and while
+   * a file is missing or can't be read. */
   int64_t poll_interval_ns;
   bool always_polls; /* so often wherever they are, besides */
   /* A policy is in force, and the watcher's channels have it. Not called for the first one. */
@@ -76,7 +77,7 @@ enum weir_policy_file_state {
 struct weir_policy_watch_snapshot {
   size_t size;
   uint64_t generation;   /* of the policy in force: 1 for the first one */
-  uint64_t n_loads;      /* looks that have read what there was, whole */
+  uint64_t n_loads;      /* looks that have read each file, whole */
   uint64_t n_unchanged;  /* of those, the ones that found nothing new */
   uint64_t n_applied;    /* policies that came into force, the first one included */
   uint64_t n_refused;    /* documents that were refused */

@@ -95,6 +95,10 @@ enum weir__offer weir__documents_offer(struct weir__documents *documents,
   return offer;
 }
 
+void weir__documents_lose(struct weir__documents *documents, struct weir__followed *followed) {
+  drop_newest(documents, followed);
+}
+
 /* ---- two documents as one ---- */
 
 static enum weir_error combine(const struct weir__documents *documents, weir_policy *organisation,

@@ -77,6 +77,9 @@ enum weir__offer weir__documents_offer(struct weir__documents *documents,
                                        struct weir__file_text *text, enum weir__text_is text_is,
                                        struct weir__refusals *refusals);
 
+/* The file can't be read any more: its newest edition is none. */
+void weir__documents_lose(struct weir__documents *documents, struct weir__followed *followed);
+
 /* Decides about the editions that are new. `*policy_out` is what is in force from now on, the
  * caller's; NULL: what was before. WEIR_OK also where one was refused. WEIR_ERROR_NO_MEMORY: it is
  * still to be decided. */

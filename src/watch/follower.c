@@ -48,22 +48,21 @@ void weir__follower_walk(struct weir__follower *follower) {
   }
 }
 
-static enum weir__news event_news(const struct weir__follower *follower,
-                                  const struct inotify_event *event) {
-  enum weir__news news = WEIR__NEWS_NONE;
+static unsigned event_news(const struct weir__follower *follower,
+                           const struct inotify_event *event) {
+  unsigned news = 0;
   if ((event->mask & IN_Q_OVERFLOW) != 0) {
     return WEIR__NEWS_CHANGED; /* what was lost may have mattered */
   }
   for (size_t i = 0; i < follower->n_paths; i++) {
-    const enum weir__news one = weir__trail_news(&follower->trails[i], event);
-    news = one > news ? one : news;
+    news |= weir__trail_news(&follower->trails[i], event);
   }
   return news;
 }
 
-enum weir__news weir__follower_drain(struct weir__follower *follower) {
+unsigned weir__follower_drain(struct weir__follower *follower) {
   _Alignas(struct inotify_event) char buffer[READ_BYTES];
-  enum weir__news news = WEIR__NEWS_NONE;
+  unsigned news = 0;
   while (follower->fd >= 0) {
     const ssize_t size = read(follower->fd, buffer, sizeof buffer);
     if (size < 0 && errno == EINTR) {
@@ -75,8 +74,7 @@ enum weir__news weir__follower_drain(struct weir__follower *follower) {
     const struct inotify_event *event = NULL;
     for (const char *at = buffer; at < buffer + size; at += sizeof *event + event->len) {
       event = (const struct inotify_event *)(const void *)at;
-      const enum weir__news one = event_news(follower, event);
-      news = one > news ? one : news;
+      news |= event_news(follower, event);
     }
   }
   return news;

@@ -30,8 +30,8 @@ void weir__follower_fini(struct weir__follower *follower);
 /* Watches the ways as they are now. What changes from here on is news. */
 void weir__follower_walk(struct weir__follower *follower);
 
-/* Takes all that is to be told, and says how much of it matters. */
-enum weir__news weir__follower_drain(struct weir__follower *follower);
+/* Takes all that is to be told, and says what it means: WEIR__NEWS_..., 0 = nothing. */
+unsigned weir__follower_drain(struct weir__follower *follower);
 
 /* Why changes may go unnoticed; NULL: they don't. */
 const char *weir__follower_blind(const struct weir__follower *follower);

@@ -269,25 +269,23 @@ void weir__trail_leave(const struct weir__trail *trail, int inotify_fd,
   }
 }
 
-static enum weir__news step_news(const struct weir__trail_step *step,
-                                 const struct inotify_event *event) {
+static unsigned step_news(const struct weir__trail_step *step, const struct inotify_event *event) {
+  const uint32_t what = event->mask & ~(uint32_t)IN_ISDIR;
   if (step->is_file) {
-    return (event->mask & ~(uint32_t)(IN_MODIFY | IN_ISDIR)) == 0 ? WEIR__NEWS_WRITING
-                                                                  : WEIR__NEWS_CHANGED;
+    return what == IN_MODIFY ? WEIR__NEWS_WRITING : WEIR__NEWS_CHANGED;
   }
+  /* of the directory itself, or of the name that matters */
   if (event->len > 0 && strcmp(event->name, step->name) != 0) {
-    return WEIR__NEWS_NONE;
+    return 0;
   }
-  return (event->mask & ~(uint32_t)IN_ISDIR) == IN_CREATE ? WEIR__NEWS_CREATED : WEIR__NEWS_CHANGED;
+  return what == IN_CREATE ? WEIR__NEWS_CREATED : WEIR__NEWS_CHANGED;
 }
 
-enum weir__news weir__trail_news(const struct weir__trail *trail,
-                                 const struct inotify_event *event) {
-  enum weir__news news = WEIR__NEWS_NONE;
+unsigned weir__trail_news(const struct weir__trail *trail, const struct inotify_event *event) {
+  unsigned news = 0;
   for (const struct weir__trail_step *step = trail->steps; step != NULL; step = step->next) {
     if (step->watch == event->wd) {
-      const enum weir__news one = step_news(step, event);
-      news = one > news ? one : news;
+      news |= step_news(step, event);
     }
   }
   return news;

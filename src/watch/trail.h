@@ -37,15 +37,12 @@ bool weir__trail_uses(const struct weir__trail *trail, int watch);
 void weir__trail_leave(const struct weir__trail *trail, int inotify_fd,
                        const struct weir__trail *one, const struct weir__trail *other);
 
-/* How much an event matters. */
-enum weir__news {
-  WEIR__NEWS_NONE = 0,
-  WEIR__NEWS_WRITING, /* the file is being written; the end of that is told too */
-  WEIR__NEWS_CREATED, /* it is there, but may be about to be written */
-  WEIR__NEWS_CHANGED
-};
+/* What events mean, as bits. */
+#define WEIR__NEWS_WRITING 1u /* the file is being written; the end of that is told too */
+#define WEIR__NEWS_CREATED 2u /* it is there, but may be about to be written */
+#define WEIR__NEWS_CHANGED 4u
 
-enum weir__news weir__trail_news(const struct weir__trail *trail,
-                                 const struct inotify_event *event);
+/* 0: the event is none that matters. */
+unsigned weir__trail_news(const struct weir__trail *trail, const struct inotify_event *event);
 
 #endif /* WEIR_SRC_WATCH_TRAIL_H */

@@ -21,8 +21,9 @@ struct look {
   struct weir__file_text texts[N_FILES];
   struct weir_diagnostic reasons[N_FILES]; /* why one was not read */
   enum weir__text_is texts_are;
-  bool settled;        /* nothing has changed while they were read */
+  bool settled;        /* nothing was written while they were read */
   bool again;          /* it is to be taken again, soon */
+  bool lost;           /* a file was not there, or not to be read: of that, not all is told */
   bool is_new;         /* an edition is */
   weir_policy *policy; /* the new one in force; NULL: as it was */
   struct weir__refusals refusals;
@@ -55,23 +56,32 @@ static bool is_torn(const struct look *look) {
   return look->results[0] == WEIR__FILE_UNSETTLED || look->results[1] == WEIR__FILE_UNSETTLED;
 }
 
-/* Reads what is there, until nothing changes meanwhile. */
+/* Reads what is there, until nothing changes meanwhile. Where it does so on and on, what was read is
+ * good all the same, unless the file itself is being written; the next look is soon. */
 static void observe(struct look *look, weir_policy_watcher *watcher) {
-  enum weir__news news = WEIR__NEWS_NONE;
+  unsigned news = 0;
   int round = 0;
   do {
     drop_texts(look, watcher->allocator);
     weir__follower_walk(&watcher->follower);
     read_files(look, watcher);
     news = weir__follower_drain(&watcher->follower);
-  } while ((news > WEIR__NEWS_WRITING || is_torn(look)) && ++round < MAX_ROUNDS);
-  look->settled = news == WEIR__NEWS_NONE;
+  } while (((news & ~WEIR__NEWS_WRITING) != 0 || is_torn(look)) && ++round < MAX_ROUNDS);
+  look->settled = (news & WEIR__NEWS_WRITING) == 0;
+  look->again = news != 0;
+  if (news != 0) {
+    look->texts_are = WEIR__TEXT_MAY_GROW;
+  }
 }
 
 /* ---- what it comes to ---- */
 
 static void offer_texts(struct look *look, weir_policy_watcher *watcher) {
   for (size_t i = 0; i < N_FILES; i++) {
+    if (look->results[i] == WEIR__FILE_MISSING || look->results[i] == WEIR__FILE_UNREADABLE) {
+      weir__documents_lose(&watcher->documents, look->followed[i]);
+      look->lost = true;
+    }
     if (look->texts[i].data == NULL) {
       look->again = look->again || look->results[i] == WEIR__FILE_UNSETTLED ||
                     look->results[i] == WEIR__FILE_NO_MEMORY;
@@ -103,13 +113,16 @@ static void decide(struct look *look, weir_policy_watcher *watcher) {
 }
 
 /* How a file stands after a look; one that was not read whole stands as it did. */
-static enum weir_policy_file_state state_of(const struct look *look, size_t nth,
+static enum weir_policy_file_state state_of(const struct look *look, size_t nth, bool undecided,
                                             enum weir_policy_file_state before) {
   if (look->followed[nth]->path == NULL) {
     return WEIR_POLICY_FILE_NONE;
   }
   switch (look->results[nth]) {
   case WEIR__FILE_READ:
+    if (undecided) {
+      break;
+    }
     return look->followed[nth]->differs ? WEIR_POLICY_FILE_REFUSED : WEIR_POLICY_FILE_IN_FORCE;
   case WEIR__FILE_MISSING:
     return WEIR_POLICY_FILE_MISSING;
@@ -124,17 +137,14 @@ static enum weir_policy_file_state state_of(const struct look *look, size_t nth,
 
 static void count_look(struct weir_policy_watch_snapshot *snapshot, const struct look *look) {
   bool all_read = true;
-  bool lost = false;
   for (size_t i = 0; i < N_FILES; i++) {
     if (look->followed[i]->path != NULL) {
       all_read = all_read && look->results[i] == WEIR__FILE_READ;
-      lost = lost || look->results[i] == WEIR__FILE_MISSING ||
-             look->results[i] == WEIR__FILE_UNREADABLE;
     }
   }
   snapshot->n_loads += all_read ? 1 : 0;
-  snapshot->n_unchanged += all_read && !look->is_new ? 1 : 0;
-  snapshot->n_unreadable += lost ? 1 : 0;
+  snapshot->n_unchanged += all_read && !look->is_new && look->policy == NULL ? 1 : 0;
+  snapshot->n_unreadable += look->lost ? 1 : 0;
   snapshot->n_applied += look->policy != NULL ? 1 : 0;
   snapshot->n_refused += look->refusals.n_refusals;
   if (look->refusals.n_refusals > 0) {
@@ -151,7 +161,8 @@ static void note(const struct look *look, weir_policy_watcher *watcher, bool cha
   enum weir_policy_file_state *const states[N_FILES] = {&snapshot->organisation_file,
                                                         &snapshot->file};
   for (size_t i = 0; i < N_FILES; i++) {
-    const enum weir_policy_file_state state = state_of(look, i, *states[i]);
+    const enum weir_policy_file_state state =
+        state_of(look, i, watcher->documents.undecided, *states[i]);
     changed_out[i] = state != *states[i];
     *states[i] = state;
   }
@@ -219,7 +230,7 @@ static void tell_applied(const struct look *look, const weir_policy_watcher *wat
 
 static void set_timer(const struct look *look, const weir_policy_watcher *watcher) {
   int64_t after_ns = WEIR_NO_LIMIT_NS;
-  if (watcher->options.always_polls || watcher->blind != NULL) {
+  if (watcher->options.always_polls || watcher->blind != NULL || look->lost) {
     after_ns = watcher->options.poll_interval_ns;
   }
   if (look->again && after_ns > SETTLE_NS) {
@@ -289,12 +300,12 @@ enum weir__look_end weir__watcher_look(weir_policy_watcher *watcher) {
     return WEIR__LOOK_UNCHANGED;
   }
   const bool due = weir__wakeup_take(&watcher->wakeup);
-  const enum weir__news news = weir__follower_drain(&watcher->follower);
-  if (due || news == WEIR__NEWS_CHANGED) {
+  const unsigned news = weir__follower_drain(&watcher->follower);
+  if (due || (news & WEIR__NEWS_CHANGED) != 0) {
     applied = look_at_all(watcher, WEIR__TEXT_IS_WHOLE);
-  } else if (news == WEIR__NEWS_CREATED) {
+  } else if ((news & WEIR__NEWS_CREATED) != 0) {
     applied = look_at_all(watcher, WEIR__TEXT_MAY_GROW);
-  } else if (news == WEIR__NEWS_WRITING) {
+  } else if (news != 0) {
     /* its end is told, unless it is kept open */
     weir__wakeup_advance_timer(&watcher->wakeup, SETTLE_NS);
   }
@@ -342,8 +353,9 @@ enum weir_error weir__watcher_begin(weir_policy_watcher *watcher, weir_policy **
   bool changed[N_FILES];
   look_init(&look, watcher);
   observe(&look, watcher);
+  look.texts_are = WEIR__TEXT_IS_WHOLE; /* a start is not put off */
   offer_texts(&look, watcher);
-  if (look.refusals.n_refusals == 0 && !look.again) {
+  if (look.refusals.n_refusals == 0) {
     decide(&look, watcher);
   }
   const enum weir_error error = begin_error(&look, watcher, diagnostic);
@@ -354,7 +366,6 @@ enum weir_error weir__watcher_begin(weir_policy_watcher *watcher, weir_policy **
   }
   watcher->blind = weir__follower_blind(&watcher->follower);
   note(&look, watcher, changed);
-  look.again = !look.settled; /* what has happened meanwhile is looked at soon */
   set_timer(&look, watcher);
   *policy_out = look.policy;
   return WEIR_OK;

@@ -112,6 +112,18 @@ static void what_was_refused_comes_into_force_when_the_organisation_allows_it(vo
   assert_int_equal(snapshot_of(watched).n_refused, 1);
 }
 
+static void a_refused_document_that_is_gone_never_comes_into_force(void **state) {
+  struct watched *watched = *state;
+  start(watched, ENFORCED(20), CEILING(1, 15));
+  put(watched, "policy.json", CEILING(2, 40));
+  assert_false(wait_and_poll(watched));
+  delete (watched, "policy.json");
+  assert_false(wait_and_poll(watched));
+  put_organisation(watched, ENFORCED(50));
+  assert_true(wait_and_poll(watched)); /* with what is in force of the channel's */
+  assert_int_equal(seconds_in_force(watched), 1);
+}
+
 static void rules_that_the_channel_breaks_wait_for_it(void **state) {
   struct watched *watched = *state;
   start(watched, ENFORCED(50), CEILING(1, 40));
@@ -250,6 +262,7 @@ int main(void) {
       TEST(a_weaker_document_is_refused_naming_both_places),
       TEST(a_weaker_document_is_no_start),
       TEST(what_was_refused_comes_into_force_when_the_organisation_allows_it),
+      TEST(a_refused_document_that_is_gone_never_comes_into_force),
       TEST(rules_that_the_channel_breaks_wait_for_it),
       TEST(new_rules_hold_although_the_channels_new_document_is_refused),
       TEST(a_bad_document_of_the_organisations_stops_no_other),

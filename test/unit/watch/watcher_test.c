@@ -177,6 +177,19 @@ static void polling_goes_on_by_itself_where_it_is_wanted(void **state) {
   assert_int_equal(n_told(watched, WEIR_LOG_POLICY_POLLED), 0); /* it was asked for */
 }
 
+/* What is mounted over a directory is not told. */
+static void a_missing_file_is_looked_for_from_time_to_time(void **state) {
+  struct watched *watched = *state;
+  watched->options.starts_without_file = true;
+  watched->options.poll_interval_ns = WEIR_MS_NS;
+  start_watch(watched);
+  assert_false(wait_and_poll(watched));
+  assert_false(wait_and_poll(watched));
+  assert_int_equal(snapshot_of(watched).n_unreadable, 3);
+  assert_int_equal(n_told(watched, WEIR_LOG_POLICY_MISSING), 1);
+  assert_false(snapshot_of(watched).polled);
+}
+
 /* ---- callbacks ---- */
 
 static void a_poll_in_a_callback_does_nothing(void **state) {
@@ -347,6 +360,7 @@ int main(void) {
       TEST(a_snapshot_of_an_older_program_is_filled_in_as_far_as_it_goes),
       TEST(a_reload_looks_whatever_inotify_says),
       TEST(polling_goes_on_by_itself_where_it_is_wanted),
+      TEST(a_missing_file_is_looked_for_from_time_to_time),
       TEST(a_poll_in_a_callback_does_nothing),
       TEST(callbacks_may_end_the_watcher),
       TEST(two_watchers_follow_one_file),

@@ -202,6 +202,38 @@ static void the_last_of_many_changes_is_in_force_in_the_end(void **state) {
   }
 }
 
+static void *link_on_and_on(void *argument) {
+  struct busy *busy = argument;
+  char link[PATH_MAX];
+  snprintf(link, sizeof link, "%s/link", busy->watched->directory);
+  for (unsigned nth = 0; !atomic_load_explicit(&busy->done, memory_order_relaxed); nth++) {
+    if (symlink(nth % 2 == 0 ? "two.json" : "three.json", link) != 0 ||
+        rename(link, busy->watched->path) != 0) {
+      return busy;
+    }
+  }
+  return NULL;
+}
+
+static void changes_without_a_pause_hold_nothing_up(void **state) {
+  struct watched *watched = *state;
+  struct busy busy = {.watched = watched};
+  pthread_t thread;
+  void *result = NULL;
+  atomic_init(&busy.done, false);
+  put(watched, "two.json", POLICY(2));
+  put(watched, "three.json", POLICY(3));
+  start_with_thread(watched);
+  assert_int_equal(pthread_create(&thread, NULL, link_on_and_on, &busy), 0);
+  for (int i = 0; i < 20; i++) {
+    wait_for(&watched->changed);
+  }
+  atomic_store_explicit(&busy.done, true, memory_order_relaxed);
+  assert_int_equal(pthread_join(thread, &result), 0);
+  assert_null(result);
+  assert_int_equal(snapshot_of(watched).n_refused, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
@@ -212,6 +244,7 @@ int main(void) {
       TEST(an_idle_thread_ends_at_once),
       TEST(the_thread_polls_where_it_is_to),
       TEST(the_child_of_a_fork_may_free_it),
+      TEST(changes_without_a_pause_hold_nothing_up),
       TEST(the_last_of_many_changes_is_in_force_in_the_end),
 #undef TEST
   };
