@@ -90,7 +90,7 @@ bool weir__document_reserve_map(upb_Arena *arena) {
 
 /* Values are told of in the order of the document, so that it is read through once. */
 static void note_place(struct weir__walk *walk, uint32_t index, struct weir__origin_key key) {
-  if (walk->origins == NULL || walk->out_of_memory) {
+  if (walk->origins == NULL || walk->origins->unwanted || walk->out_of_memory) {
     return;
   }
   weir__json_place_move(walk->json->text, &walk->origin_place, walk->json->values[index].begin);

@@ -198,9 +198,9 @@ upb_Message *weir__layer_lay(struct weir__layering *layering, const upb_MessageD
 /* ---- what is enforced ---- */
 
 /* The message that says what holds for a field, or NULL. */
-static const upb_Message *speaker_of(const struct weir__layer_target *target,
+static const upb_Message *speaker_of(const struct weir__layer_view *view,
                                      const upb_FieldDef *field) {
-  const upb_Message *const candidates[] = {target->message, target->inherited, target->built_in};
+  const upb_Message *const candidates[] = {view->message, view->inherited, view->built_in};
   for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
     if (weir__layer_says(candidates[i], field)) {
       return candidates[i];
@@ -211,7 +211,7 @@ static const upb_Message *speaker_of(const struct weir__layer_target *target,
 
 static void enforce_single(struct weir__layering *layering, const struct weir__layer_target *target,
                            const upb_FieldDef *field, const upb_Message *enforced) {
-  const upb_Message *speaker = speaker_of(target, field);
+  const upb_Message *speaker = speaker_of(&target->view, field);
   if (speaker == NULL || weir__layer_is_weaker(field, upb_Message_Get(speaker, field),
                                                upb_Message_Get(enforced, field))) {
     weir__layer_copy_field(layering, target->message, enforced, field);
@@ -221,7 +221,7 @@ static void enforce_single(struct weir__layering *layering, const struct weir__l
 /* What the target has and the enforced list has as well. */
 static void enforce_list(struct weir__layering *layering, const struct weir__layer_target *target,
                          const upb_FieldDef *field, const upb_Message *enforced) {
-  const upb_Message *speaker = speaker_of(target, field);
+  const upb_Message *speaker = speaker_of(&target->view, field);
   const upb_Array *allowed = upb_Message_Get(enforced, field).array_val;
   if (speaker == NULL) {
     return;
@@ -259,9 +259,9 @@ static uint32_t code_number(const upb_FieldDef *field, upb_MessageValue code) {
 }
 
 /* Codes are inherited one by one. */
-static bool becomes_already(const struct weir__layer_target *target, const upb_FieldDef *field,
+static bool becomes_already(const struct weir__layer_view *view, const upb_FieldDef *field,
                             upb_MessageValue code, upb_MessageValue wanted) {
-  const upb_Message *const candidates[] = {target->message, target->inherited};
+  const upb_Message *const candidates[] = {view->message, view->inherited};
   for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++) {
     upb_MessageValue becomes;
     if (weir__layer_says(candidates[i], field) &&
@@ -279,7 +279,7 @@ static void enforce_codes(struct weir__layering *layering, const struct weir__la
   while (!layering->out_of_memory && upb_MapIterator_Next(codes, &iterator)) {
     const upb_MessageValue code = upb_MapIterator_Key(codes, iterator);
     const upb_MessageValue becomes = upb_MapIterator_Value(codes, iterator);
-    if (!becomes_already(target, field, code, becomes)) {
+    if (!becomes_already(&target->view, field, code, becomes)) {
       set_code(layering, target->message, field, code, becomes);
       copy_place(layering, target->message, enforced, field, code_number(field, code) + 1);
       if (weir__origins_get(layering->origins, key_of(target->message, field, WEIR__ORIGIN_WHOLE))
@@ -292,44 +292,69 @@ static void enforce_codes(struct weir__layering *layering, const struct weir__la
 
 /* ---- what is enforced of a translation ---- */
 
-/* Two fields say what DEADLINE_EXCEEDED becomes, and a method's `codes` undo the channel's
- * `deadlineExceededAs`: what is enforced by either is said by both. */
+static upb_MessageValue deadline_exceeded(void) {
+  return (upb_MessageValue){.str_val = upb_StringView_FromString("DEADLINE_EXCEEDED")};
+}
+
+/* Two fields say what DEADLINE_EXCEEDED becomes: the one that is enforced, or NULL. */
+static const upb_FieldDef *enforced_deadline_code(const upb_MessageDef *def,
+                                                  const upb_Message *enforced,
+                                                  upb_MessageValue *becomes_out) {
+  const upb_FieldDef *as = weir__layer_field(def, "deadline_exceeded_as");
+  const upb_FieldDef *codes = weir__layer_field(def, "codes");
+  if (weir__layer_says(enforced, as)) {
+    *becomes_out = upb_Message_Get(enforced, as);
+    return as;
+  }
+  return weir__layer_says(enforced, codes) && upb_Map_Get(upb_Message_Get(enforced, codes).map_val,
+                                                          deadline_exceeded(), becomes_out)
+             ? codes
+             : NULL;
+}
+
+/* What is enforced by either has to be said by both, since a method's `codes` undo the channel's
+ * `deadlineExceededAs`. */
+static bool both_say_so(const upb_MessageDef *def, const struct weir__layer_view *view,
+                        upb_MessageValue becomes) {
+  const upb_FieldDef *as = weir__layer_field(def, "deadline_exceeded_as");
+  const upb_Message *speaker = speaker_of(view, as);
+  return speaker != NULL && upb_Message_Get(speaker, as).int32_val == becomes.int32_val &&
+         becomes_already(view, weir__layer_field(def, "codes"), deadline_exceeded(), becomes);
+}
+
 static void enforce_deadline_code(struct weir__layering *layering, const upb_MessageDef *def,
                                   const struct weir__layer_target *target,
                                   const upb_Message *enforced) {
+  const uint32_t element = (uint32_t)weir_v1_DEADLINE_EXCEEDED + 1;
   const upb_FieldDef *as = weir__layer_field(def, "deadline_exceeded_as");
   const upb_FieldDef *codes = weir__layer_field(def, "codes");
-  const upb_MessageValue code = {.str_val = upb_StringView_FromString("DEADLINE_EXCEEDED")};
   upb_MessageValue becomes;
-  struct weir__origin origin;
-  if (weir__layer_says(enforced, as)) {
-    becomes = upb_Message_Get(enforced, as);
-    origin = weir__origins_get(layering->origins, key_of(enforced, as, WEIR__ORIGIN_WHOLE));
-  } else if (weir__layer_says(enforced, codes) &&
-             upb_Map_Get(upb_Message_Get(enforced, codes).map_val, code, &becomes)) {
-    origin = weir__origins_get(layering->origins,
-                               key_of(enforced, codes, (uint32_t)weir_v1_DEADLINE_EXCEEDED + 1));
-  } else {
+  const upb_FieldDef *source = enforced_deadline_code(def, enforced, &becomes);
+  if (source == NULL || both_say_so(def, &target->view, becomes)) {
     return;
   }
-  const upb_Message *speaker = speaker_of(target, as);
-  const bool as_holds =
-      speaker != NULL && upb_Message_Get(speaker, as).int32_val == becomes.int32_val;
-  if (!as_holds || !becomes_already(target, codes, code, becomes)) {
-    set(layering, target->message, as, becomes);
-    note(layering, key_of(target->message, as, WEIR__ORIGIN_WHOLE), origin);
-    set_code(layering, target->message, codes, code, becomes);
-    note(layering, key_of(target->message, codes, (uint32_t)weir_v1_DEADLINE_EXCEEDED + 1), origin);
-  }
+  const struct weir__origin origin = weir__origins_get(
+      layering->origins, key_of(enforced, source, source == as ? WEIR__ORIGIN_WHOLE : element));
+  set(layering, target->message, as, becomes);
+  note(layering, key_of(target->message, as, WEIR__ORIGIN_WHOLE), origin);
+  set_code(layering, target->message, codes, deadline_exceeded(), becomes);
+  note(layering, key_of(target->message, codes, element), origin);
 }
 
-/* Without a boundary nothing else that is enforced means anything. */
+/* Without one, what is enforced means nothing. */
+static bool lacks_boundary(const upb_MessageDef *def, const struct weir__layer_view *view,
+                           const upb_Message *enforced) {
+  const upb_FieldDef *boundary = weir__layer_field(def, "boundary");
+  const upb_Message *speaker = speaker_of(view, boundary);
+  return weir__layer_wants_boundary(def, enforced) != NULL && speaker != NULL &&
+         !upb_Message_Get(speaker, boundary).bool_val;
+}
+
 static void enforce_boundary(struct weir__layering *layering, const upb_MessageDef *def,
                              const struct weir__layer_target *target, const upb_Message *enforced) {
   const upb_FieldDef *boundary = weir__layer_field(def, "boundary");
   const upb_FieldDef *wants = weir__layer_wants_boundary(def, enforced);
-  const upb_Message *speaker = speaker_of(target, boundary);
-  if (wants != NULL && speaker != NULL && !upb_Message_Get(speaker, boundary).bool_val) {
+  if (lacks_boundary(def, &target->view, enforced)) {
     set(layering, target->message, boundary, (upb_MessageValue){.bool_val = true});
     note(layering, key_of(target->message, boundary, WEIR__ORIGIN_WHOLE),
          weir__origins_get(layering->origins, key_of(enforced, wants, WEIR__ORIGIN_WHOLE)));
@@ -360,9 +385,11 @@ static void enforce_inside(struct weir__layering *layering, const struct weir__l
   if (layering->out_of_memory) {
     return;
   }
-  const struct weir__layer_target inside = {.message = message,
-                                            .inherited = message_inside(target->inherited, field),
-                                            .built_in = message_inside(target->built_in, field)};
+  const struct weir__layer_target inside = {
+      .message = message,
+      .view = {.message = message,
+               .inherited = message_inside(target->view.inherited, field),
+               .built_in = message_inside(target->view.built_in, field)}};
   weir__layer_enforce(layering, def, &inside, upb_Message_Get(enforced, field).msg_val);
   if (is_new && is_empty(def, message)) {
     upb_Message_ClearField(target->message, field);
@@ -372,9 +399,9 @@ static void enforce_inside(struct weir__layering *layering, const struct weir__l
 }
 
 /* An enforced retry policy bounds the one that there is, and makes none. */
-static bool makes_no_retries(const upb_FieldDef *field, const struct weir__layer_target *target) {
+static bool makes_no_retries(const upb_FieldDef *field, const struct weir__layer_view *view) {
   return strcmp(upb_FieldDef_Name(field), "retry_policy") == 0 &&
-         !weir__layer_says(target->message, field);
+         !weir__layer_says(view->message, field);
 }
 
 static void enforce_field(struct weir__layering *layering, const struct weir__layer_target *target,
@@ -395,7 +422,7 @@ static void enforce_field(struct weir__layering *layering, const struct weir__la
     enforce_codes(layering, target, field, enforced);
     break;
   case WEIR__STRICTER_INSIDE:
-    if (!makes_no_retries(field, target)) {
+    if (!makes_no_retries(field, &target->view)) {
       enforce_inside(layering, target, field, enforced);
     }
     break;
@@ -423,4 +450,88 @@ void weir__layer_enforce(struct weir__layering *layering, const upb_MessageDef *
     enforce_deadline_code(layering, def, target, enforced);
     enforce_boundary(layering, def, target, enforced);
   }
+}
+
+/* ---- what holds already ---- */
+
+static bool list_holds(const struct weir__layer_view *view, const upb_FieldDef *field,
+                       const upb_Message *enforced) {
+  const upb_Message *speaker = speaker_of(view, field);
+  const upb_Array *allowed = upb_Message_Get(enforced, field).array_val;
+  const upb_Array *list = speaker != NULL ? upb_Message_Get(speaker, field).array_val : NULL;
+  for (size_t i = 0; list != NULL && i < upb_Array_Size(list); i++) {
+    if (!weir__layer_list_has(field, allowed, upb_Array_Get(list, i))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool codes_hold(const struct weir__layer_view *view, const upb_FieldDef *field,
+                       const upb_Message *enforced) {
+  const upb_Map *codes = upb_Message_Get(enforced, field).map_val;
+  size_t iterator = kUpb_Map_Begin;
+  while (upb_MapIterator_Next(codes, &iterator)) {
+    if (!becomes_already(view, field, upb_MapIterator_Key(codes, iterator),
+                         upb_MapIterator_Value(codes, iterator))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+static bool inside_holds(const struct weir__layer_view *view, const upb_FieldDef *field,
+                         const upb_Message *enforced) {
+  const struct weir__layer_view inside = {.message = message_inside(view->message, field),
+                                          .inherited = message_inside(view->inherited, field),
+                                          .built_in = message_inside(view->built_in, field)};
+  return makes_no_retries(field, view) ||
+         weir__layer_holds(upb_FieldDef_MessageSubDef(field), &inside,
+                           upb_Message_Get(enforced, field).msg_val);
+}
+
+static bool single_holds(const struct weir__layer_view *view, const upb_FieldDef *field,
+                         const upb_Message *enforced) {
+  const upb_Message *speaker = speaker_of(view, field);
+  return speaker != NULL && !weir__layer_is_weaker(field, upb_Message_Get(speaker, field),
+                                                   upb_Message_Get(enforced, field));
+}
+
+static bool field_holds(const struct weir__layer_view *view, const upb_FieldDef *field,
+                        const upb_Message *enforced) {
+  switch (weir__layer_rule_of(field)->stricter) {
+  case WEIR__STRICTER_EQUAL:
+  case WEIR__STRICTER_LESS:
+  case WEIR__STRICTER_MORE:
+  case WEIR__STRICTER_TRUE:
+  case WEIR__STRICTER_FALSE:
+  case WEIR__STRICTER_FIRST:
+    return single_holds(view, field, enforced);
+  case WEIR__STRICTER_SUBSET:
+    return list_holds(view, field, enforced);
+  case WEIR__STRICTER_EACH:
+    return codes_hold(view, field, enforced);
+  case WEIR__STRICTER_INSIDE:
+    return inside_holds(view, field, enforced);
+  case WEIR__STRICTER_METHODS:
+  case WEIR__STRICTER_PASSED_ON:
+  case WEIR__STRICTER_NOT:
+    return true;
+  }
+  return false;
+}
+
+bool weir__layer_holds(const upb_MessageDef *def, const struct weir__layer_view *view,
+                       const upb_Message *enforced) {
+  for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
+    const upb_FieldDef *field = upb_MessageDef_Field(def, i);
+    if (weir__layer_says(enforced, field) && !field_holds(view, field, enforced)) {
+      return false;
+    }
+  }
+  upb_MessageValue becomes;
+  return strcmp(upb_MessageDef_Name(def), "Translation") != 0 ||
+         ((enforced_deadline_code(def, enforced, &becomes) == NULL ||
+           both_say_so(def, view, becomes)) &&
+          !lacks_boundary(def, view, enforced));
 }

@@ -397,8 +397,10 @@ static void enforce_on(struct weir__layering *layering, weir_v1_MethodConfig *co
                        const struct weir__layer_covers *covers) {
   const upb_MessageDef *def = weir_v1_MethodConfig_getmsgdef(layering->schema);
   const struct entries enforced = entries_of(layering->enforced, &enforced_list);
-  const struct weir__layer_target target = {
-      .message = config, .inherited = layering->inherited, .built_in = layering->built_in_method};
+  const struct weir__layer_target target = {.message = config,
+                                            .view = {.message = config,
+                                                     .inherited = layering->inherited,
+                                                     .built_in = layering->built_in_method}};
   struct cursor cursor = cursor_of(covers);
   weir__layer_enforce(layering, def, &target, layering->enforced_for_all);
   for (uint32_t demand = next_demand(layering, &cursor);
@@ -501,44 +503,94 @@ static void end_run(struct weir__layering *layering, struct run *run) {
   run->made = NULL;
 }
 
-static void merge_entry(struct weir__layering *layering, const struct base *base, size_t i) {
-  const bool is_channels = i < base->channel.n;
-  const weir_v1_MethodConfig *config = base->configs[i];
-  struct weir__path path;
-  const struct weir__layer_part part =
-      is_channels ? part_of(&base->channel, i, &path)
-                  : part_of(&base->organisation, i - base->channel.n, &path);
-  weir_v1_MethodConfig *lowered = NULL;
-  struct run run = {.from = config};
-  if (is_channels && layering->enforced == NULL && !exceeds_any(layering, config)) {
-    append(layering, config); /* as it is */
-    return;
+/* Whether all that is enforced on a name holds in an entry as it stands. */
+static bool stands(const struct weir__layering *layering, const weir_v1_MethodConfig *config,
+                   const struct weir__layer_covers *covers) {
+  const upb_MessageDef *def = weir_v1_MethodConfig_getmsgdef(layering->schema);
+  const struct entries enforced = entries_of(layering->enforced, &enforced_list);
+  const struct weir__layer_view view = {
+      .message = config, .inherited = layering->inherited, .built_in = layering->built_in_method};
+  struct cursor cursor = cursor_of(covers);
+  bool holds = layering->enforced_for_all == NULL ||
+               weir__layer_holds(def, &view, layering->enforced_for_all);
+  for (uint32_t demand = next_demand(layering, &cursor); demand != WEIR__METHOD_NONE && holds;
+       demand = next_demand(layering, &cursor)) {
+    holds = weir__layer_holds(def, &view, enforced.configs[layering->demands[demand].entry]);
   }
-  size_t n = 0;
-  const weir_v1_Name *const *names = weir_v1_MethodConfig_name(config, &n);
-  if (n > 0 && is_channels && exceeds_any(layering, config)) {
-    lowered = copy_nameless(layering, config);
-    if (!layering->out_of_memory) {
-      lower_to_ceilings(layering, lowered, &part);
-    }
-    run.from = lowered;
+  return holds;
+}
+
+/* An entry of the base, while it is merged. */
+struct merging {
+  const struct base *base;
+  uint32_t index;
+  const weir_v1_MethodConfig *config;
+  const weir_v1_Name *const *names;
+  size_t n_names;
+};
+
+/* The covers of a name of the entry's. False: the entry does not hold for it, since it is the
+ * organisation's, and the channel has an entry for the name; or there is no memory. */
+static bool name_counts(struct weir__layering *layering, const struct merging *merging, size_t nth,
+                        struct weir__layer_covers *covers_out) {
+  const weir_v1_Name *name = merging->names[nth];
+  const struct text path = path_of(layering, name);
+  if (path.text == NULL || find(&merging->base->table, path.text, path.size) != merging->index) {
+    return false;
   }
-  for (size_t j = 0; j < n && !layering->out_of_memory; j++) {
-    const struct text name = path_of(layering, names[j]);
-    if (name.text == NULL || find(&base->table, name.text, name.size) != (uint32_t)i) {
-      continue; /* the second: it is the organisation's, and the channel has an entry for it */
+  *covers_out = covers_of(layering, &path, name);
+  return true;
+}
+
+/* Whether the entry can be shared, all of it. */
+static bool is_shared(struct weir__layering *layering, const struct merging *merging) {
+  for (size_t j = 0; j < merging->n_names; j++) {
+    struct weir__layer_covers covers;
+    if (!name_counts(layering, merging, j, &covers) ||
+        !stands(layering, merging->config, &covers)) {
+      return false;
     }
-    const struct weir__layer_covers covers = covers_of(layering, &name, names[j]);
+  }
+  return true;
+}
+
+static void split_entry(struct weir__layering *layering, const struct merging *merging,
+                        const weir_v1_MethodConfig *from) {
+  struct run run = {.from = from};
+  for (size_t j = 0; j < merging->n_names && !layering->out_of_memory; j++) {
+    struct weir__layer_covers covers;
+    if (!name_counts(layering, merging, j, &covers)) {
+      continue;
+    }
     if (run.made == NULL || !covers_are_equal(&covers, &run.covers)) {
       end_run(layering, &run);
       run.covers = covers;
       run.made = copy_nameless(layering, run.from);
     }
     if (!layering->out_of_memory) {
-      add_name(layering, run.made, config, j);
+      add_name(layering, run.made, merging->config, j);
     }
   }
   end_run(layering, &run);
+}
+
+static void merge_entry(struct weir__layering *layering, const struct base *base, size_t i) {
+  const bool is_channels = i < base->channel.n;
+  struct merging merging = {.base = base, .index = (uint32_t)i, .config = base->configs[i]};
+  merging.names = weir_v1_MethodConfig_name(merging.config, &merging.n_names);
+  if (is_channels && merging.n_names > 0 && exceeds_any(layering, merging.config)) {
+    struct weir__path path;
+    const struct weir__layer_part part = part_of(&base->channel, i, &path);
+    weir_v1_MethodConfig *lowered = copy_nameless(layering, merging.config);
+    if (!layering->out_of_memory) {
+      lower_to_ceilings(layering, lowered, &part);
+      split_entry(layering, &merging, lowered);
+    }
+  } else if (is_shared(layering, &merging)) {
+    append(layering, merging.config);
+  } else {
+    split_entry(layering, &merging, merging.config);
+  }
 }
 
 /* What holds for a name that has no entry: its service's, or that of everything. */

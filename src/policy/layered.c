@@ -128,8 +128,9 @@ static void enforce_on_all(struct weir__layering *layering) {
   const upb_MessageDef *method_def = weir_v1_MethodConfig_getmsgdef(layering->schema);
   size_t n = 0;
   const weir_v1_MethodConfig *const *configs = weir_v1_Policy_method_config(layering->enforced, &n);
-  const struct weir__layer_target whole = {.message = layering->merged,
-                                           .built_in = layering->built_in};
+  const struct weir__layer_target whole = {
+      .message = layering->merged,
+      .view = {.message = layering->merged, .built_in = layering->built_in}};
   weir__layer_enforce(layering, def, &whole, layering->enforced);
   for (uint32_t i = weir__layer_demands_on_all(layering);
        i != WEIR__METHOD_NONE && !layering->out_of_memory; i = layering->demands[i].next) {
@@ -139,8 +140,8 @@ static void enforce_on_all(struct weir__layering *layering) {
     if (layering->out_of_memory) {
       return;
     }
-    const struct weir__layer_target target = {.message = all,
-                                              .built_in = layering->built_in_method};
+    const struct weir__layer_target target = {
+        .message = all, .view = {.message = all, .built_in = layering->built_in_method}};
     weir__layer_enforce(layering, method_def, &target, demand);
     if (weir_v1_MethodConfig_has_translation(all)) {
       weir_v1_Policy_set_translation(
@@ -155,18 +156,18 @@ static void enforce_on_all(struct weir__layering *layering) {
 
 /* ---- a breaker of parts ---- */
 
-/* maxOpenFor makes way for an openFor that it was not written for. */
+/* maxOpenFor makes way for an openFor that it was not written for, unless it is the channel's. */
 static void fit_open_times(struct weir__layering *layering, weir_v1_Breaker *breaker) {
   const upb_MessageDef *def = weir_v1_Breaker_getmsgdef(layering->schema);
-  const upb_FieldDef *most = weir__layer_field(def, "max_open_for");
-  const upb_FieldDef *open_for = weir__layer_field(def, "open_for");
-  const struct weir__origin_key key = {.message = breaker, .field = most};
-  const enum weir__origin_kind kind = weir__origins_get(layering->origins, key).kind;
+  const weir_v1_Breaker *stated = weir_v1_Policy_breaker(layering->channel);
+  const bool is_channels = stated != NULL && weir_v1_Breaker_has_max_open_for(stated);
   struct weir_breaker_options options;
   weir__policy_options_breaker(&options, breaker);
-  if (kind != WEIR__ORIGIN_CHANNEL && weir_v1_Breaker_has_max_open_for(breaker) &&
+  if (!is_channels && weir_v1_Breaker_has_max_open_for(breaker) &&
       weir_v1_Breaker_has_open_for(breaker) && options.max_open_for_ns < options.open_for_ns) {
-    (void)upb_Message_Set(breaker, most, upb_Message_Get(breaker, open_for), layering->arena);
+    (void)upb_Message_Set(breaker, weir__layer_field(def, "max_open_for"),
+                          upb_Message_Get(breaker, weir__layer_field(def, "open_for")),
+                          layering->arena);
   }
 }
 
@@ -411,11 +412,38 @@ enum weir_error weir__layered_init(struct weir__layered *layered,
   return load_alone(layered, channel, &reading, problems);
 }
 
+/* Without places and without a word. False: there is something to tell, so `layered` has been
+ * ended. */
+static bool load_both_silently(struct weir__layered *layered,
+                               const struct weir__policy_text *organisation,
+                               const struct weir__policy_text *channel,
+                               const struct weir_allocator *allocator, enum weir_error *error_out) {
+  const struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
+  struct weir__problems problems = {.options = &options};
+  *error_out = begin_layered(layered, allocator);
+  layered->origins.unwanted = true;
+  if (*error_out == WEIR_OK) {
+    *error_out = load_both(layered, organisation, channel, &problems);
+  }
+  if (problems.n_told == 0 || *error_out == WEIR_ERROR_NO_MEMORY) {
+    return true;
+  }
+  weir__layered_fini(layered);
+  return false;
+}
+
 enum weir_error weir__layered_load(struct weir__layered *layered,
+                                   const struct weir__policy_text *organisation,
                                    const struct weir__policy_text *channel,
                                    const struct weir_allocator *allocator,
                                    struct weir__problems *problems) {
-  const enum weir_error error = begin_layered(layered, allocator);
+  enum weir_error error = WEIR_OK;
+  if (organisation != NULL) {
+    return load_both_silently(layered, organisation, channel, allocator, &error)
+               ? error
+               : weir__layered_init(layered, organisation, channel, allocator, problems);
+  }
+  error = begin_layered(layered, allocator);
   if (error != WEIR_OK) {
     return error;
   }

@@ -52,9 +52,10 @@ WEIR_MUST_CHECK enum weir_error weir__layered_init(struct weir__layered *layered
                                                    const struct weir_allocator *allocator,
                                                    struct weir__problems *problems);
 
-/* As weir__layered_init for a document alone, but its values' places are kept only if it enforces
- * something: that of most documents costs no memory. */
+/* As weir__layered_init, but where values stand is kept only if it is needed for what is told: it
+ * costs most documents no memory. */
 WEIR_MUST_CHECK enum weir_error weir__layered_load(struct weir__layered *layered,
+                                                   const struct weir__policy_text *organisation,
                                                    const struct weir__policy_text *channel,
                                                    const struct weir_allocator *allocator,
                                                    struct weir__problems *problems);

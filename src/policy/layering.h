@@ -29,11 +29,17 @@ struct weir__layer_part {
   const struct weir__path *path;
 };
 
-/* A message that is being made, and where what it does not say comes from. */
-struct weir__layer_target {
-  upb_Message *message;
+/* A message, and where what it does not say comes from. */
+struct weir__layer_view {
+  const upb_Message *message;   /* NULL: it says nothing */
   const upb_Message *inherited; /* a method's: the channel's; NULL = nothing */
   const upb_Message *built_in;  /* NULL: what is not said is none */
+};
+
+/* One that is being made. */
+struct weir__layer_target {
+  upb_Message *message;
+  struct weir__layer_view view; /* of the same message */
 };
 
 /* An entry under `enforce`, and the next one that has one of its names. */
@@ -127,6 +133,10 @@ upb_Message *weir__layer_lay(struct weir__layering *layering, const upb_MessageD
 void weir__layer_lower_to_ceiling(struct weir__layering *layering, upb_Message *laid,
                                   const upb_FieldDef *field, const struct weir__layer_part *over,
                                   const struct weir__layer_part *under);
+
+/* Whether what is enforced holds already. */
+bool weir__layer_holds(const upb_MessageDef *def, const struct weir__layer_view *view,
+                       const upb_Message *enforced);
 
 /* Makes a target at least as strict as what is enforced. */
 void weir__layer_enforce(struct weir__layering *layering, const upb_MessageDef *def,

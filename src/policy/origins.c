@@ -54,6 +54,9 @@ void weir__origins_fini(struct weir__origins *origins) {
 
 bool weir__origins_put(struct weir__origins *origins, struct weir__origin_key key,
                        struct weir__origin origin) {
+  if (origins->unwanted) {
+    return true;
+  }
   if (origins->n_taken >= origins->n_slots / 2 && !grow(origins)) {
     return false;
   }

@@ -46,9 +46,10 @@ struct weir__origin_slot {
   struct weir__origin origin;
 };
 
-/* A hash table; zeroed but for the allocator at first. */
+/* A hash table; zeroed but for the first two at first. */
 struct weir__origins {
   const struct weir_allocator *allocator;
+  bool unwanted; /* nothing is put in */
   struct weir__origin_slot *slots;
   uint32_t n_slots; /* a power of two, or 0 */
   uint32_t n_taken;

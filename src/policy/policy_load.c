@@ -41,7 +41,7 @@ static enum weir_error load_text(const struct weir__policy_text *text,
                                  const struct weir_allocator *allocator,
                                  struct weir__problems *problems, weir_policy **policy_out) {
   struct weir__layered layered;
-  enum weir_error error = weir__layered_load(&layered, text, allocator, problems);
+  enum weir_error error = weir__layered_load(&layered, NULL, text, allocator, problems);
   if (error == WEIR_OK) {
     error = make_policy(&layered, allocator, problems, policy_out);
   }
@@ -131,7 +131,7 @@ enum weir_error weir_policy_layer(const weir_policy *organisation, const weir_po
                                "%s", "");
   }
   allocator = weir__allocator_or_default(allocator);
-  error = weir__layered_init(&layered, &over, &under, allocator, &problems);
+  error = weir__layered_load(&layered, &over, &under, allocator, &problems);
   if (error == WEIR_OK) {
     error = make_policy(&layered, allocator, &problems, policy_out);
   }
