@@ -16,6 +16,12 @@
 #ifndef OVERRIDES
 #define OVERRIDES 0
 #endif
+#ifndef CHANGES
+#define CHANGES 0 /* of the numbers: openFor, probes */
+#endif
+#ifndef LEASE
+#define LEASE 1
+#endif
 #ifndef RAMP_FOR
 #define RAMP_FOR 0
 #endif
@@ -28,7 +34,6 @@
 #define START_OVERRIDE 8
 #define PROBES 2
 #define OPEN_FOR 1
-#define LEASE 1
 #define LAST 2    /* the clock's last instant */
 #define THE_END 9 /* when all that takes time is over */
 
@@ -66,14 +71,26 @@
 #define PROBE(place) (2 + (place))
 
 byte shared_phase;
-byte at; /* OPEN: until when; in a ramp: since when */
+byte at; /* OPEN, or in a ramp: since when */
 short claims[PROBES];
-byte leases[PROBES];
+byte leases[PROBES]; /* since when */
 byte clock;
+
+/* The numbers that hold; of more places than there may be probes, some are of before. */
+#if CHANGES
+byte n_probes = PROBES;
+byte open_for = OPEN_FOR;
+byte turn;
+#else
+#define n_probes PROBES
+#define open_for OPEN_FOR
+#define turn 0
+#endif
 
 /* What holds in truth, whatever the code thinks. */
 byte era;         /* how often the state has changed */
 byte true_at;     /* what `at` has to be while OPEN or in a ramp */
+byte limit = PROBES; /* of probes at once: as many as may be, or as were out when there were more */
 byte n_admitted;  /* of the half-open period that is on: probes let through, */
 byte n_back;      /* places given back, or taken over because their lease was over, */
 byte n_succeeded; /* and probes that have succeeded */
@@ -88,13 +105,14 @@ inline change_to(generation, stage) {
   shared_phase = PHASE(generation, stage);
   era++;
   true_at = 0;
-  n_admitted = 0; n_back = 0; n_succeeded = 0;
+  n_admitted = 0; n_back = 0; n_succeeded = 0; limit = n_probes;
   lease_ends[0] = 0; lease_ends[1] = 0
 }
 
 /* What a thread has no use for any more would only multiply the states. */
 inline forget() {
-  phase = 0; old = 0; now = 0; i = 0; begun = 0; is_stale = false; has_half_opened = false
+  phase = 0; old = 0; now = 0; i = 0; begun = 0; is_stale = false; has_moved_on = false;
+  most = 0; count = 0; enough = 0; by_turn = 0
 }
 
 inline spend() {
@@ -117,9 +135,19 @@ inline refused() {
 inline is_occupied() {
   old = 0; i++;
   if
-  :: i == PROBES -> refused()
-  :: else -> goto place_claim
+  :: i < most -> goto place_claim
+  :: i >= most && most == PROBES -> refused()
+  :: i >= most && most < PROBES -> i = 0; goto look_for_enough
   fi
+}
+
+/* Let through, as a probe. */
+inline admitted() {
+  assert(shared_phase == phase);
+  n_admitted++;
+  assert(recovering || n_admitted <= limit + n_back);
+  take_ticket(GENERATION(phase), i);
+  goto under_way
 }
 
 /* A success has been said. If it was a stream's first message, its end is to follow. */
@@ -135,7 +163,11 @@ inline has_succeeded() {
 proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_number; byte t_stage; byte t_era) {
   byte phase, begun, now, i;
   short old;
-  bool is_stale, has_half_opened, recovering;
+  bool is_stale, has_moved_on, recovering;
+  byte most;    /* n_probes, as it was read; and what else of the numbers */
+  byte by_turn;
+  byte count;   /* of places that are had, or have succeeded */
+  byte enough;  /* of those that have succeeded */
 
   atomic {
     (started & after) == after;
@@ -190,7 +222,7 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
     :: STAGE(phase) == RAMP -> goto ramp
     :: STAGE(phase) == OPENING -> refused()
     :: STAGE(phase) == OPEN
-    :: STAGE(phase) == HALF_OPEN -> i = 0; goto place_claim
+    :: STAGE(phase) == HALF_OPEN -> i = 0; most = n_probes; by_turn = turn; goto place_claim
     :: STAGE(phase) == FORCED_OPEN -> refused()
     :: STAGE(phase) == DISABLED ->
 #ifdef DISABLED_COUNTS
@@ -203,20 +235,20 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
   /* open_wait_ns */
   atomic {
     if
-    :: now < at || has_half_opened -> refused()
-    :: else
+    :: now < at + open_for || has_moved_on -> refused()
+    :: else -> most = open_for
     fi
   }
   /* half_open */
   atomic {
     if
     :: shared_phase == phase ->
-      assert(now >= true_at);
+      assert(now >= true_at + most);
       change_to(GENERATION(phase) + 1, HALF_OPEN);
-      has_half_opened = true
+      has_moved_on = true
     :: else
     fi;
-    phase = 0;
+    phase = 0; most = 0;
     goto admit
   }
 
@@ -259,7 +291,7 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
     old = claims[i];
     again:
     if
-    :: CLAIM_GENERATION(old) > GENERATION(phase) -> phase = 0; old = 0; i = 0; goto admit
+    :: CLAIM_GENERATION(old) > GENERATION(phase) -> phase = 0; old = 0; i = 0; most = 0; by_turn = 0; goto admit
     :: CLAIM_GENERATION(old) < GENERATION(phase) -> goto lease_raise
     :: CLAIM_GENERATION(old) == GENERATION(phase) && CLAIM_STATUS(old) == FREE -> goto lease_raise
     :: CLAIM_GENERATION(old) == GENERATION(phase) && CLAIM_STATUS(old) == SUCCEEDED -> is_occupied()
@@ -272,13 +304,13 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
 #ifdef NO_LEASE
     :: true -> is_occupied()
 #endif
-    :: now < leases[i] -> is_occupied()
-    :: now >= leases[i]
+    :: now < leases[i] + LEASE -> is_occupied()
+    :: now >= leases[i] + LEASE
     fi
   }
   lease_raise:
 #ifndef LEASE_AFTER_CLAIM
-  leases[i] = (leases[i] < now + LEASE -> now + LEASE : leases[i]);
+  leases[i] = (leases[i] < now -> now : leases[i]);
 #endif
 #ifdef TWO_STEP_CLAIM
   atomic {
@@ -317,7 +349,7 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
     fi
   }
 #ifdef LEASE_AFTER_CLAIM
-  leases[i] = (leases[i] < now + LEASE -> now + LEASE : leases[i]);
+  leases[i] = (leases[i] < now -> now : leases[i]);
 #endif
   /* weir__breaker_probe_claim */
   atomic {
@@ -327,16 +359,109 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
 #else
     :: shared_phase == phase ->
 #endif
-      assert(shared_phase == phase);
-      n_admitted++;
-      assert(n_admitted <= PROBES + n_back);
-      take_ticket(GENERATION(phase), i);
-      goto under_way
+#if CHANGES
+      count = 0
+#else
+      admitted()
+#endif
     :: else ->
-      phase = 0; t_number = 0; i = 0;
+      phase = 0; t_number = 0; i = 0; most = 0; by_turn = 0;
       goto admit
     fi
   }
+#if CHANGES
+  /* claim_stands: the turn; then as many steps as there are places */
+  atomic {
+    t_place = i; i = 0;
+    if
+#ifdef NO_LOOK_AT_THE_TURN
+    :: most == PROBES || by_turn != turn -> goto stands
+#else
+    :: by_turn != turn -> goto give_back
+    :: by_turn == turn && most == PROBES -> goto stands
+#endif
+    :: by_turn == turn && most < PROBES
+#ifdef NO_COUNT
+      -> goto stands
+#endif
+    fi
+  }
+  count_places:
+  atomic {
+    if
+    :: CLAIM_GENERATION(claims[i]) == GENERATION(phase) &&
+      (CLAIM_STATUS(claims[i]) == SUCCEEDED || (CLAIM_STATUS(claims[i]) == HELD && now < leases[i] + LEASE)) ->
+      count++
+    :: else
+    fi;
+    i++;
+    if
+    :: i < PROBES -> goto count_places
+    :: i == PROBES && count <= most -> goto stands
+    :: i == PROBES && count > most -> goto give_back
+    fi
+  }
+  stands:
+  atomic {
+    i = t_place; t_place = 0; count = 0;
+    if
+    :: shared_phase == phase -> admitted()
+    :: else -> take_ticket(GENERATION(phase), i); t_era = 0; goto under_way /* it is over by now */
+    fi
+  }
+  give_back:
+  atomic {
+    if
+    :: claims[t_place] == CLAIM(GENERATION(phase), t_number, HELD) ->
+      claims[t_place] = CLAIM(GENERATION(phase), t_number, FREE);
+      if
+      :: shared_phase == phase -> lease_ends[t_place] = 0
+      :: else
+      fi
+    :: else
+    fi;
+    t_place = 0; t_number = 0; i = 0; count = 0;
+    if
+    :: by_turn != turn -> phase = 0; most = 0; by_turn = 0; goto admit
+    :: else -> goto look_for_enough
+    fi
+  }
+  /* as many as it takes may have succeeded already: then it is CLOSED, by this call */
+  look_for_enough:
+  atomic {
+    if
+    :: CLAIM_GENERATION(claims[i]) == GENERATION(phase) && CLAIM_STATUS(claims[i]) == SUCCEEDED -> enough++
+    :: else
+    fi;
+    i++;
+    if
+    :: i < PROBES -> goto look_for_enough
+    :: else -> i = 0
+    fi;
+    if
+    :: enough < most || has_moved_on -> refused()
+    :: else
+    fi
+#ifdef NO_ENOUGH
+    ;
+    refused()
+#endif
+  }
+  atomic {
+    if
+    :: shared_phase == phase ->
+      assert(n_succeeded >= most);
+      has_moved_on = true;
+      change_to(GENERATION(phase) + 1, CLOSED)
+    :: else
+    fi;
+    phase = 0; most = 0; by_turn = 0; enough = 0;
+    goto admit
+  }
+#else
+  look_for_enough:
+  skip;
+#endif
 
   /* --- how it ends: weir_breaker_progress, weir_breaker_settle, weir_breaker_release --- */
 
@@ -391,10 +516,11 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
 #ifdef LOOK_FIRST
     if
     :: i == 0 -> has_succeeded()
-    :: else -> i = 0; goto close
+    :: else -> i = 0; most = n_probes; goto close
     fi
 #endif
 #ifdef CLOSE_AT_FIRST
+    most = n_probes;
     goto close
 #endif
   }
@@ -402,12 +528,18 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
   all_succeeded:
   atomic {
     if
-    :: CLAIM_GENERATION(claims[i]) == t_generation && CLAIM_STATUS(claims[i]) == SUCCEEDED -> i++
-    :: else -> has_succeeded()
+    :: i == 0 -> most = n_probes
+    :: else
     fi;
     if
+    :: CLAIM_GENERATION(claims[i]) == t_generation && CLAIM_STATUS(claims[i]) == SUCCEEDED -> enough++
+    :: else
+    fi;
+    i++;
+    if
     :: i < PROBES -> goto all_succeeded
-    :: else -> i = 0
+    :: i == PROBES && enough < most -> has_succeeded()
+    :: i == PROBES && enough >= most -> i = 0; enough = 0
     fi
   }
   /* breaker_close */
@@ -420,7 +552,7 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
     :: shared_phase == phase ->
 #endif
       assert(t_era == era);
-      assert(n_succeeded == PROBES);
+      assert(n_succeeded >= most);
       if
       :: RAMP_FOR == 0 -> change_to(t_generation + 1, CLOSED); has_succeeded()
       :: RAMP_FOR > 0 -> change_to(t_generation + 1, RAMP_BEGINS); now = clock; true_at = now; begun = shared_phase
@@ -464,7 +596,6 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
 #else
       change_to(GENERATION(phase) + 1, OPENING);
 #endif
-      now = now + OPEN_FOR;
       true_at = now;
       begun = shared_phase
     :: else ->
@@ -538,7 +669,7 @@ proctype caller(byte nth; byte after; byte t_generation; byte t_place; byte t_nu
    * let through, and when as many have succeeded as there are places the breaker is CLOSED. */
   recover:
   atomic {
-    n_done == THREADS + (OVERRIDES > 0);
+    n_done == THREADS + (OVERRIDES > 0) + (CHANGES > 0);
     clock = THE_END;
     if
     :: STAGE(shared_phase) == FORCED_OPEN || STAGE(shared_phase) == DISABLED -> goto end
@@ -593,13 +724,44 @@ proctype operator() {
   skip
 }
 
+#if CHANGES
+/* weir__breaker_rules_set: the page is written before, the turn is what makes it hold. */
+proctype changer() {
+  byte n = CHANGES;
+  byte had, i;
+
+  do
+  :: atomic {
+      n > 0 ->
+      n--;
+      turn++;
+      if
+      :: n_probes = 3 - n_probes
+      :: open_for = 0
+      :: open_for = 2
+      fi;
+      had = 0;
+      for (i : 0 .. PROBES - 1) {
+        if
+        :: CLAIM_GENERATION(claims[i]) == GENERATION(shared_phase) && CLAIM_STATUS(claims[i]) != FREE -> had++
+        :: else
+        fi
+      }
+      limit = (had > n_probes -> had : n_probes);
+      had = 0; i = 0
+    }
+  :: atomic { n == 0 -> n_done++; break }
+  od
+}
+#endif
+
 init {
   atomic {
     byte i, has, last, after, place;
     era = 1;
     if
     :: START & START_CLOSED -> shared_phase = PHASE(1, CLOSED)
-    :: START & START_OPEN -> shared_phase = PHASE(4, OPEN); at = 1; true_at = 1
+    :: START & START_OPEN -> shared_phase = PHASE(4, OPEN)
     :: START & START_HALF_OPEN -> shared_phase = PHASE(5, HALF_OPEN)
     :: START & START_OVERRIDE -> shared_phase = PHASE(4, FORCED_OPEN)
     :: START & START_OVERRIDE -> shared_phase = PHASE(4, DISABLED)
@@ -611,7 +773,7 @@ init {
       :: STAGE(shared_phase) == HALF_OPEN ->
         claims[i] = CLAIM(5, 1, HELD);
         n_admitted++;
-        leases[i] = 1; lease_ends[i] = 1
+        lease_ends[i] = LEASE
       fi
     }
     holders[0] = THREADS; holders[1] = THREADS;
@@ -637,6 +799,9 @@ init {
     }
 #if OVERRIDES
     run operator();
+#endif
+#if CHANGES
+    run changer();
 #endif
     i = 0; has = 0; last = 0; after = 0; place = 0
   }
