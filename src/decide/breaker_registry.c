@@ -76,19 +76,21 @@ static struct key key_of(const struct weir__breaker_registry *registry, const ch
 }
 
 static bool has_keys(const struct weir__breaker_registry *registry) {
-  return registry->known.first != NULL;
+  /* relaxed: it is one or the other from the registry's start on */
+  return atomic_load_explicit(&registry->known, memory_order_relaxed) != NULL;
 }
 
 /* --- looking up --- */
 
-static struct weir__breaker_entry *_Atomic *chain_of(const struct weir__breaker_chains *chains,
-                                                     uint64_t hash) {
+/* Acquire, here and with `first`, `next`, `hash` and `breaker`: pairs with the release of whoever
+ * has put it there, so what is found is whole. */
+static struct weir__breaker_entry *_Atomic *
+chain_of(struct weir__breaker_chains *const _Atomic *where, uint64_t hash) {
+  struct weir__breaker_chains *chains = atomic_load_explicit(where, memory_order_acquire);
   return &chains->first[hash & chains->mask];
 }
 
-/* Acquire, here and with `next`, `hash` and `breaker`: pairs with the release of whoever has put it
- * there, so what is found is whole. */
-static struct weir__breaker_entry *chain_first(const struct weir__breaker_chains *chains,
+static struct weir__breaker_entry *chain_first(struct weir__breaker_chains *const _Atomic *chains,
                                                uint64_t hash) {
   return atomic_load_explicit(chain_of(chains, hash), memory_order_acquire);
 }
@@ -152,7 +154,7 @@ static void moving_locked(struct weir__breaker_registry *registry) {
 
 /* --- chains, under the mutex --- */
 
-static void chain_insert_locked(const struct weir__breaker_chains *chains, uint64_t hash,
+static void chain_insert_locked(struct weir__breaker_chains *const _Atomic *chains, uint64_t hash,
                                 struct weir__breaker_entry *entry) {
   struct weir__breaker_entry *_Atomic *first = chain_of(chains, hash);
   /* release, both: `next` also is read by who stands on the entry from its last chain */
@@ -162,7 +164,7 @@ static void chain_insert_locked(const struct weir__breaker_chains *chains, uint6
 }
 
 /* Who stands on the entry still goes on from there. */
-static void chain_remove_locked(const struct weir__breaker_chains *chains, uint64_t hash,
+static void chain_remove_locked(struct weir__breaker_chains *const _Atomic *chains, uint64_t hash,
                                 struct weir__breaker_entry *entry) {
   struct weir__breaker_entry *_Atomic *place = chain_of(chains, hash);
   struct weir__breaker_entry *found = atomic_load_explicit(place, memory_order_relaxed);
@@ -172,6 +174,56 @@ static void chain_remove_locked(const struct weir__breaker_chains *chains, uint6
   }
   atomic_store_explicit(place, atomic_load_explicit(&entry->next, memory_order_relaxed),
                         memory_order_release);
+}
+
+static struct weir__breaker_chains *chains_new(size_t n_entries,
+                                               const struct weir_allocator *allocator) {
+  uint64_t n_chains = 1;
+  while (n_chains < n_entries && n_chains < MAX_CHAINS) {
+    n_chains *= 2;
+  }
+  struct weir__breaker_chains *chains =
+      weir__zalloc(allocator, sizeof *chains + n_chains * sizeof chains->first[0]);
+  if (chains != NULL) {
+    chains->mask = n_chains - 1;
+  }
+  return chains;
+}
+
+static void chains_free(struct weir__breaker_chains *chains,
+                        const struct weir_allocator *allocator) {
+  while (chains != NULL) {
+    struct weir__breaker_chains *former = chains->former;
+    weir__free(allocator, chains);
+    chains = former;
+  }
+}
+
+/* Makes chains for `n_entries` at least, and has all entries, of which `newest` is the last one,
+ * move there. Who looks meanwhile may miss any of them, and waits. False: there is no memory. */
+static bool chains_grow_locked(struct weir__breaker_registry *registry,
+                               struct weir__breaker_chains *_Atomic *where, size_t n_entries,
+                               struct weir__breaker_entry *newest) {
+  struct weir__breaker_chains *former = atomic_load_explicit(where, memory_order_relaxed);
+  if (n_entries <= former->mask + 1 || former->mask + 1 >= MAX_CHAINS) {
+    return true;
+  }
+  struct weir__breaker_chains *chains = chains_new(n_entries, registry->rules.allocator);
+  if (chains == NULL) {
+    return false;
+  }
+  chains->former = former;
+  atomic_store_explicit(&registry->is_growing, true, memory_order_relaxed);
+  moving_locked(registry);
+  atomic_store_explicit(where, chains, memory_order_release);
+  for (struct weir__breaker_entry *entry = newest; entry != NULL; entry = entry->older) {
+    if (!entry->retired) {
+      chain_insert_locked(where, entry_hash(entry), entry);
+    }
+  }
+  moving_locked(registry);
+  atomic_store_explicit(&registry->is_growing, false, memory_order_relaxed);
+  return true;
 }
 
 /* --- how many --- */
@@ -409,6 +461,11 @@ static struct weir__breaker_entry *enter(struct weir__breaker_registry *registry
                                          const struct key *key, int64_t now_ns) {
   bool had_room = unknown_have_room(registry);
   struct weir__breaker_entry *entry = entry_find(registry, key);
+  if (entry == NULL && atomic_load_explicit(&registry->is_growing, memory_order_acquire)) {
+    (void)pthread_mutex_lock(&registry->guarded.mutex); /* until it has */
+    entry = entry_find(registry, key);
+    (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  }
   if (entry == NULL) {
     entry = unknown_enter(registry, key, had_room, now_ns);
   }
@@ -787,6 +844,10 @@ enum weir_error weir__breaker_registry_prepare(struct weir__breaker_registry *re
     registry->guarded.n_buckets = n_buckets;
     registry->guarded.n_probes = n_probes;
   }
+  if (done && has_keys(registry)) {
+    done = chains_grow_locked(registry, &registry->unknown, options->max_breakers,
+                              registry->guarded.newest_unknown);
+  }
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
   return done ? WEIR_OK : WEIR_ERROR_NO_MEMORY;
 }
@@ -824,36 +885,34 @@ void weir__breaker_registry_set_options(struct weir__breaker_registry *registry,
 
 /* --- life --- */
 
-static bool chains_init(struct weir__breaker_chains *chains, size_t n_entries,
-                        const struct weir_allocator *allocator) {
-  uint64_t n_chains = 1;
-  while (n_chains < n_entries && n_chains < MAX_CHAINS) {
-    n_chains *= 2;
-  }
-  chains->first = weir__zalloc_array(allocator, n_chains, sizeof *chains->first);
-  chains->mask = n_chains - 1;
-  return chains->first != NULL;
-}
-
 bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known) {
-  struct weir__breaker_chains chains;
-  if (!has_keys(registry) || n_known <= registry->known.mask + 1) {
+  if (!has_keys(registry)) {
     return true;
   }
-  if (!chains_init(&chains, n_known, registry->rules.allocator)) {
-    return false;
-  }
-  weir__free(registry->rules.allocator, registry->known.first);
-  registry->known = chains;
-  return true;
+  (void)pthread_mutex_lock(&registry->guarded.mutex);
+  bool done =
+      chains_grow_locked(registry, &registry->known, n_known, registry->guarded.newest_known);
+  (void)pthread_mutex_unlock(&registry->guarded.mutex);
+  return done;
 }
 
 static bool keys_init(struct weir__breaker_registry *registry,
                       const struct weir_allocator *allocator) {
   size_t n_entries = count_of(&registry->max_breakers);
+  struct weir__breaker_chains *known = chains_new(min_of(n_entries, EXPECTED_KNOWN), allocator);
+  struct weir__breaker_chains *unknown = chains_new(n_entries, allocator);
   weir__hash_secret_init(&registry->secret, weir__random_or_default(NULL));
-  return chains_init(&registry->known, min_of(n_entries, EXPECTED_KNOWN), allocator) &&
-         chains_init(&registry->unknown, n_entries, allocator);
+  atomic_init(&registry->known, known);
+  atomic_init(&registry->unknown, unknown);
+  return known != NULL && unknown != NULL;
+}
+
+static void keys_end(struct weir__breaker_registry *registry) {
+  /* relaxed: whoever ends the registry has seen its calls end */
+  chains_free(atomic_load_explicit(&registry->unknown, memory_order_relaxed),
+              registry->rules.allocator);
+  chains_free(atomic_load_explicit(&registry->known, memory_order_relaxed),
+              registry->rules.allocator);
 }
 
 static bool shared_init(struct weir__breaker_registry *registry,
@@ -890,8 +949,7 @@ enum weir_error weir__breaker_registry_init(struct weir__breaker_registry *regis
     }
     breaker_end(registry, weir__breaker_entry_breaker(&registry->shared));
   }
-  weir__free(allocator, registry->unknown.first);
-  weir__free(allocator, registry->known.first);
+  keys_end(registry);
   return WEIR_ERROR_NO_MEMORY;
 }
 
@@ -919,6 +977,5 @@ void weir__breaker_registry_fini(struct weir__breaker_registry *registry) {
   entries_free(registry);
   breaker_end(registry, weir__breaker_entry_breaker(&registry->shared));
   (void)pthread_mutex_destroy(&registry->guarded.mutex);
-  weir__free(registry->rules.allocator, registry->unknown.first);
-  weir__free(registry->rules.allocator, registry->known.first);
+  keys_end(registry);
 }

@@ -52,17 +52,19 @@ struct weir__breaker_entry {
   bool borrows : 1;     /* a known one: its breaker is in the block of the unknown one it was */
 };
 
+/* Those that were too few stay until the registry ends: somebody may be reading them. */
 struct weir__breaker_chains {
-  struct weir__breaker_entry *_Atomic *first;
+  struct weir__breaker_chains *former;
   uint64_t mask;
+  struct weir__breaker_entry *_Atomic first[];
 };
 
 /* Fields are breaker_registry.c's. */
 struct weir__breaker_registry {
   struct weir__breaker_rules rules;
-  struct weir__breaker_entry shared; /* the channel's, or the one beyond the bound */
-  struct weir__breaker_chains known; /* no chains at all with scope CHANNEL */
-  struct weir__breaker_chains unknown;
+  struct weir__breaker_entry shared;          /* the channel's, or the one beyond the bound */
+  struct weir__breaker_chains *_Atomic known; /* NULL, both, with scope CHANNEL */
+  struct weir__breaker_chains *_Atomic unknown;
   struct weir__hash_secret secret;
 
   _Atomic uint32_t max_breakers; /* changed under the mutex, as all of these */
@@ -72,6 +74,7 @@ struct weir__breaker_registry {
   _Atomic uint32_t n_known_used; /* of them, with a breaker */
   _Atomic uint32_t n_unknown;    /* each has a breaker */
   _Atomic uint32_t moves;        /* odd: an entry is on its way to another chain */
+  atomic_bool is_growing;        /* all are */
   _Atomic int64_t no_search_until_ns;
   _Atomic uint64_t n_overflowed; /* by anybody */
 
@@ -125,8 +128,8 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_registry_know(struct weir__breaker
                                                             const char *path, size_t path_size,
                                                             struct weir__breaker_entry **entry_out);
 
-/* Makes look-ups of `n_known` known keys as fast as those of a few. Before any is known. False when
- * there is no memory for it: they are found all the same. */
+/* Makes look-ups of `n_known` known keys as fast as those of a few. False when there is no memory
+ * for it: they are found all the same. Any thread. */
 bool weir__breaker_registry_expect(struct weir__breaker_registry *registry, size_t n_known);
 
 /* Lets a call of `path` through, or not, as weir_breaker_admit does with its breaker, but in the

@@ -297,6 +297,38 @@ static void named_methods_of_the_next_policy_are_known(void **state) {
   layer_end(next);
 }
 
+#define N_NAMED 5000
+
+static void many_more_named_methods_than_before_are_found(void **state) {
+  struct fixture *f = *state;
+  char path[24];
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  f->options.max_breakers = 2;
+  weir_interceptor *layer = layer_begin(f);
+  assert_int_equal(weir__breaker_layer_know_named(layer, PATH, strlen(PATH)), WEIR_OK);
+  calls(f, layer, PATH, 4, &unavailable, T0);
+  calls(f, layer, "/a.A/Invented", 3, &unavailable, T0);
+  f->options.max_breakers = N_NAMED + 2;
+  weir_interceptor *next = NULL;
+  assert_int_equal(weir__breaker_layer_renew(layer, &f->options, NEXT_NAME, N_NAMED, &next),
+                   WEIR_OK);
+  for (int i = 0; i < N_NAMED; i++) {
+    int size = snprintf(path, sizeof path, "/a.A/%d", i);
+    assert_int_equal(weir__breaker_layer_know_named(next, path, (size_t)size), WEIR_OK);
+  }
+  weir__breaker_layer_put_in_force(next);
+  layer_end(layer);
+  for (int i = 0; i < N_NAMED; i++) {
+    (void)snprintf(path, sizeof path, "/a.A/%d", i);
+    calls(f, next, path, 1, &unavailable, T0);
+  }
+  assert_int_equal(weir__breaker_layer_n_breakers(next), N_NAMED + 2);
+  assert_int_equal(weir__breaker_layer_n_overflowed(next), 0);
+  assert_int_equal(snapshot_of(next, PATH, T0).n_failures, 4);
+  assert_int_equal(snapshot_of(next, "/a.A/Invented", T0).n_failures, 3);
+  layer_end(next);
+}
+
 /* --- switched off, and on again --- */
 
 static void switched_off_and_on_it_begins_anew(void **state) {
@@ -558,6 +590,7 @@ int main(void) {
       TEST(layer_that_is_given_up_has_changed_nothing),
       TEST(bound_follows),
       TEST(named_methods_of_the_next_policy_are_known),
+      TEST(many_more_named_methods_than_before_are_found),
       TEST(switched_off_and_on_it_begins_anew),
       TEST(calls_of_before_it_was_off_do_not_count_after),
       TEST(what_was_set_by_hand_outlives_it),
