@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "src/decide/breaker_registry.h"
 #include "test/unit/decide/breaker_fixture.h"
 
 #define GOOD WEIR_BREAKER_VERDICT_SUCCESS
@@ -260,12 +262,86 @@ static void rules_hold_whatever_changes(void **state) {
   weir_breaker_free(f->breaker);
 }
 
+/* --- many breakers --- */
+
+#define N_KEYS 256 /* every other one is known */
+
+struct searched {
+  struct weir__breaker_registry registry;
+  struct weir__breaker_entry *_Atomic entries[N_KEYS];
+  _Atomic uint32_t n_elsewhere;
+  atomic_bool has_grown;
+};
+
+static struct weir__breaker_entry *search(struct searched *searched, uint32_t nth) {
+  char path[16];
+  int size = snprintf(path, sizeof path, "/a.A/%u", (unsigned)nth);
+  return weir__breaker_registry_enter(&searched->registry, path, (size_t)size, T0);
+}
+
+static void *search_all(void *argument) {
+  struct searched *searched = argument;
+  bool at_end = false;
+  while (!at_end) {
+    at_end = atomic_load(&searched->has_grown); /* once more then */
+    for (uint32_t i = 0; i < N_KEYS; i++) {
+      if (search(searched, i) != atomic_load(&searched->entries[i])) {
+        atomic_fetch_add(&searched->n_elsewhere, 1);
+      }
+    }
+  }
+  return NULL;
+}
+
+/* While the policy changes from few names and a low bound to many. */
+static void every_call_finds_its_breaker_while_there_come_to_be_more(void **state) {
+  struct fixture *f = *state;
+  static struct searched searched;
+  pthread_t threads[N_THREADS];
+  memset(&searched, 0, sizeof searched);
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  f->options.max_breakers = N_KEYS;
+  assert_int_equal(weir__breaker_registry_init(&searched.registry, &f->options, &f->allocator),
+                   WEIR_OK);
+  for (uint32_t i = 0; i < N_KEYS; i++) {
+    char path[16];
+    int size = snprintf(path, sizeof path, "/a.A/%u", (unsigned)i);
+    struct weir__breaker_entry *entry = NULL;
+    if (i % 2 == 0) {
+      assert_int_equal(weir__breaker_registry_know(&searched.registry, path, (size_t)size, &entry),
+                       WEIR_OK);
+    }
+  }
+  for (uint32_t i = 0; i < N_KEYS; i++) {
+    atomic_store(&searched.entries[i], search(&searched, i));
+  }
+  for (int i = 0; i < N_THREADS; i++) {
+    assert_int_equal(pthread_create(&threads[i], NULL, search_all, &searched), 0);
+  }
+  for (uint32_t n = N_KEYS; n <= 65536; n *= 2) {
+    struct weir_breaker_options options = f->options;
+    options.max_breakers = n;
+    options.probes = 3 + n % 7;
+    assert_int_equal(weir__breaker_registry_prepare(&searched.registry, &options), WEIR_OK);
+    weir__breaker_registry_set_options(&searched.registry, &options);
+    assert_true(weir__breaker_registry_expect(&searched.registry, n));
+  }
+  atomic_store(&searched.has_grown, true);
+  for (int i = 0; i < N_THREADS; i++) {
+    assert_int_equal(pthread_join(threads[i], NULL), 0);
+  }
+  assert_int_equal(atomic_load(&searched.n_elsewhere), 0);
+  assert_int_equal(weir__breaker_registry_n_overflowed(&searched.registry), 0);
+  weir__breaker_registry_fini(&searched.registry);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(never_more_probes_than_before_or_after),
       TEST(rules_hold_whatever_changes),
+      TEST(every_call_finds_its_breaker_while_there_come_to_be_more),
   };
   return cmocka_run_group_tests_name("breaker change, threads", tests, NULL, NULL);
 }
