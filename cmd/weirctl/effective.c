@@ -262,10 +262,12 @@ void effective_fini(struct effective *effective) {
   if (effective->arena != NULL) {
     upb_Arena_Free(effective->arena);
   }
-  if (effective->view.layered.schema != NULL) {
-    weir__layered_fini(&effective->view.layered);
+  if (effective->loaded) {
+    policy_view_fini(&effective->view);
   }
-  weir_policy_unref(effective->view.policy);
+  if (effective->organisation_loaded) {
+    policy_view_fini(&effective->organisation);
+  }
   source_fini(&effective->channel_source);
   source_fini(&effective->organisation_source);
 }
