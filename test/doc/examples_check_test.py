@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-# test/doc/examples_check_test.py WEIRCTL FILE... - weirctl check warns of nothing in the policies that users are shown, in
-# files and in pages, but of what they are examples of.
+# test/doc/examples_check_test.py WEIRCTL FILE... - weirctl check warns of nothing in the policies that users are shown,
+# in files and in pages, but of what they are examples of.
 #
 # SPDX-License-Identifier: Apache-2.0
 import json
@@ -21,7 +21,7 @@ WARNINGS = {
 def check(*arguments, document=""):
     """The exit status, and what is told of each file; - is `document`."""
     command = [WEIRCTL, "check", "--json"] + list(arguments)
-    run = subprocess.run(command, input=document, stdout=subprocess.PIPE, check=False, encoding="utf-8")
+    run = subprocess.run(command, input=document, stdout=subprocess.PIPE, check=False, encoding="utf-8", env={})
     return run.returncode, json.loads(run.stdout)["files"]
 
 
@@ -61,5 +61,5 @@ class ExamplesCheckTest(unittest.TestCase):
 if __name__ == "__main__":
     WEIRCTL = sys.argv[1]
     POLICIES = [path for path in sys.argv[2:] if path.endswith(".json")]
-    PAGES = [path for path in sys.argv[2:] if path.endswith(("README.md", "doc/policy.md", "doc/translation.md"))]
+    PAGES = [path for path in sys.argv[2:] if path in ("README.md", "doc/policy.md", "doc/translation.md")]
     unittest.main(argv=sys.argv[:1])
