@@ -10,6 +10,9 @@ import subprocess
 import sys
 import unittest
 
+# Pages whose JSON is policies.
+PAGES = ("README.md", "doc/policy.md", "doc/translation.md")
+
 # What is meant so, by file.
 WARNINGS = {
     "notifications.json": ["parent-ignored"],
@@ -61,5 +64,4 @@ class ExamplesCheckTest(unittest.TestCase):
 if __name__ == "__main__":
     WEIRCTL = sys.argv[1]
     POLICIES = [path for path in sys.argv[2:] if path.endswith(".json")]
-    PAGES = [path for path in sys.argv[2:] if path in ("README.md", "doc/policy.md", "doc/translation.md")]
     unittest.main(argv=sys.argv[:1])
