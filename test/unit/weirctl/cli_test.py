@@ -655,6 +655,7 @@ def the_document_shows_what_is_printed():
     os.mkdir("shown")
     os.chdir("shown")
     for name, text in files:
+        assert not os.path.exists(name), name
         write(name, text)
     for command, expected in commands:
         same(run_shown(command), expected, command)
