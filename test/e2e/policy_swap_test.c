@@ -2,7 +2,8 @@
  * once: each call, each attempt that the server sees and each record of the log has to fit one of
  * them, and no memory may be left of the others.
  *
- * An argument says how often they are swapped: 60000 are a thousand a second for a minute and more.
+ * An argument says how often they are swapped: 60000 times at more than a thousand a second, say, and
+ * 200000 for about a minute.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
