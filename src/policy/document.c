@@ -639,6 +639,9 @@ static void forget_nulls(struct weir__walk *walk, struct weir__object *object) {
 }
 
 static void tell_missing(struct weir__walk *walk, const struct weir__object *object) {
+  if (!weir__message_requires(walk, object->def)) {
+    return;
+  }
   for (int i = 0; i < upb_MessageDef_FieldCount(object->def); i++) {
     const upb_FieldDef *field = upb_MessageDef_Field(object->def, i);
     const struct weir__field_rule *rule = weir__field_rule_of(walk, field);

@@ -499,6 +499,15 @@ const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk
   return NULL;
 }
 
+bool weir__message_requires(const struct weir__walk *walk, const upb_MessageDef *def) {
+  for (size_t i = 0; i < walk->n_requiring; i++) {
+    if (walk->requiring[i] == def) {
+      return true;
+    }
+  }
+  return false;
+}
+
 weir__object_rule *weir__object_rule_of(const struct weir__walk *walk, const upb_MessageDef *def) {
   for (size_t i = 0; i < N_OBJECT_RULES; i++) {
     if (walk->ruled_messages[i] == def) {
@@ -557,6 +566,12 @@ bool weir__rules_prepare(struct weir__walk *walk) {
                                                              strlen(field_rules[i].field));
     if (walk->ruled_fields[i] == NULL) {
       return false;
+    }
+    if (field_rules[i].required && !weir__message_requires(walk, def)) {
+      if (walk->n_requiring == WEIR__DOCUMENT_MAX_REQUIRING) {
+        return false;
+      }
+      walk->requiring[walk->n_requiring++] = def;
     }
   }
   for (size_t i = 0; i < N_OBJECT_RULES; i++) {

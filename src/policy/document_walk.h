@@ -21,6 +21,8 @@
 #define WEIR__DOCUMENT_MAX_FIELDS 32
 #define WEIR__DOCUMENT_MAX_RULES 24
 
+#define WEIR__DOCUMENT_MAX_REQUIRING 8
+
 struct weir__walk;
 struct weir__object;
 
@@ -53,7 +55,9 @@ struct weir__walk {
   const upb_MessageDef *root;
   const upb_FieldDef *ruled_fields[WEIR__DOCUMENT_MAX_RULES];     /* in the order of the rules */
   const upb_MessageDef *ruled_messages[WEIR__DOCUMENT_MAX_RULES]; /* likewise */
-  struct weir__origins *origins;                                  /* NULL: no places are wanted */
+  const upb_MessageDef *requiring[WEIR__DOCUMENT_MAX_REQUIRING];  /* that have a required field */
+  size_t n_requiring;
+  struct weir__origins *origins; /* NULL: no places are wanted */
   enum weir__origin_kind origin_kind;
   struct weir__json_place origin_place; /* of the last value */
   bool in_enforce;                      /* what is read stands under `enforce` */
@@ -95,6 +99,9 @@ bool weir__rules_prepare(struct weir__walk *walk);
 
 /* Whether the document has the key `enforce`. */
 bool weir__rules_enforce(const struct weir__walk *walk);
+
+/* Whether a message has a field that is required. */
+bool weir__message_requires(const struct weir__walk *walk, const upb_MessageDef *def);
 
 /* NULL: the field has no rule, the message none. */
 const struct weir__field_rule *weir__field_rule_of(const struct weir__walk *walk,

@@ -199,10 +199,30 @@ static bool read_escape(struct reader *reader, char *out, size_t *n_out) {
   return true;
 }
 
-/* Moves over what most strings are made of altogether. */
-static void skip_ascii(struct reader *reader) {
+/* A byte in each of the eight of a word. */
+#define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
+
+/* Whether all of eight bytes are ASCII that stands for itself in a string: a byte that does not sets
+ * its highest bit in one of these. */
+static bool is_plain(uint64_t word) {
+  const uint64_t quote = word ^ EACH('"');
+  const uint64_t escape = word ^ EACH('\\');
+  const uint64_t faults =
+      word | (word - EACH(0x20)) | (quote - EACH(1)) | (escape - EACH(1)); /* borrows are faults */
+  return (faults & EACH(0x80)) == 0;
+}
+
+/* Moves over what strings are most often made of. */
+static void skip_plain(struct reader *reader) {
   const char *text = reader->text;
   size_t at = reader->at;
+  uint64_t word = 0;
+  for (; reader->size - at >= sizeof word; at += sizeof word) {
+    memcpy(&word, text + at, sizeof word);
+    if (!is_plain(word)) {
+      break;
+    }
+  }
   while (at < reader->size && text[at] >= 0x20 && text[at] != '"' && text[at] != '\\') {
     at++;
   }
@@ -290,12 +310,12 @@ static bool read_string(struct reader *reader) {
   const size_t quote_at = reader->at;
   uint32_t decoded = 0;
   reader->at++;
-  skip_ascii(reader);
+  skip_plain(reader);
   while (!at_end(reader) && peek(reader) != '"' && peek(reader) != '\\') {
     if (!read_character(reader)) {
       return false;
     }
-    skip_ascii(reader);
+    skip_plain(reader);
   }
   const bool escaped = peek(reader) == '\\';
   if (escaped && !read_escaped(reader, quote_at + 1, &decoded)) {
