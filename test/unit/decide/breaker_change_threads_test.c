@@ -77,6 +77,8 @@ static void *probe(void *argument) {
     (void)pthread_barrier_wait(&round->barrier); /* the number has changed, and is looked at */
     (void)pthread_barrier_wait(&round->barrier);
     give_some_back(prober);
+    (void)pthread_barrier_wait(&round->barrier); /* is looked at */
+    (void)pthread_barrier_wait(&round->barrier);
     try_some(prober);
     (void)pthread_barrier_wait(&round->barrier); /* is looked at */
     (void)pthread_barrier_wait(&round->barrier);
@@ -115,6 +117,9 @@ static void round_lead(struct round *round, uint32_t *seed) {
   (void)pthread_barrier_wait(&round->barrier);
   uint32_t n_out = atomic_load(&round->n_out);
   assert_in_range(n_out, 1, larger_of(round->n_before, round->n_after));
+  (void)pthread_barrier_wait(&round->barrier);
+  (void)pthread_barrier_wait(&round->barrier);
+  n_out = atomic_load(&round->n_out);
   (void)pthread_barrier_wait(&round->barrier);
   (void)pthread_barrier_wait(&round->barrier);
   assert_in_range(atomic_load(&round->n_out), 0, larger_of(n_out, round->n_after));
