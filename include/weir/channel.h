@@ -309,8 +309,9 @@ weir_channel_breaker_snapshot(weir_channel *channel, const char *method,
  *
  * Ownership: `method` ("/pkg.Service/Method"), NULL = all breakers, is borrowed for the call.
  * Threads:   any thread; the listener and the log sink run in it.
- * Errors:    WEIR_ERROR_INVALID_ARGUMENT `override` is none; WEIR_ERROR_UNAVAILABLE the policy has
- *            switched the channel's breakers off; WEIR_ERROR_NO_MEMORY. */
+ * Errors:    WEIR_ERROR_INVALID_ARGUMENT `override` is none, or `method` a service ("/pkg.Service/")
+ *            where each method has a breaker; WEIR_ERROR_UNAVAILABLE the policy has switched the
+ *            channel's breakers off; WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_set_breaker_override(weir_channel *channel, const char *method,
                                   enum weir_breaker_override override);

@@ -14,12 +14,17 @@
 #include "src/outcome/outcome.h"
 #include "src/time/instant.h"
 
+/* Keys stay known. When so many more were named by policies of the past than the present one names
+ * twice over, a channel's breakers begin anew. */
+#define MAX_NAMES_OF_THE_PAST 4096
+
 /* Of the breaker that calls share, where there may be others. */
 #define SHARED_NAME "other"
 
 /* The breakers of one scope, which the layers of a channel's policies have together. */
 struct breakers {
   atomic_size_t n_shares;
+  size_t n_named; /* keys that a policy was the first to name; whoever changes the policy counts */
   struct weir__breaker_registry registry;
 };
 
@@ -254,9 +259,11 @@ static enum weir_error layer_new(const struct weir_breaker_options *options, con
 }
 
 /* Gives a layer that is switched on its breakers: the former layer's, or new ones. */
-static enum weir_error breakers_find(struct breaker_layer *layer, struct breakers *former) {
+static enum weir_error breakers_find(struct breaker_layer *layer, struct breakers *former,
+                                     size_t n_known) {
   const struct weir_breaker_options *options = &layer->options;
-  if (former != NULL && former->registry.rules.scope == options->scope) {
+  if (former != NULL && former->registry.rules.scope == options->scope &&
+      former->n_named / 2 <= n_known + MAX_NAMES_OF_THE_PAST / 2) {
     layer->breakers = breakers_ref(former);
     return weir__breaker_registry_prepare(&former->registry, options);
   }
@@ -274,7 +281,7 @@ static enum weir_error layer_begin(const struct weir_breaker_options *options, c
     return error;
   }
   if (layer->options.enabled) {
-    error = breakers_find(layer, former);
+    error = breakers_find(layer, former, n_known);
   } else {
     layer->breakers = breakers_ref(former);
   }
@@ -321,10 +328,17 @@ static bool is_no_method(const struct breaker_layer *layer, const char *path, si
 
 enum weir_error weir__breaker_layer_know_named(weir_interceptor *self, const char *path,
                                                size_t path_size) {
+  struct breaker_layer *layer = layer_of(self);
   void *entry = NULL;
-  return is_no_method(layer_of(self), path, path_size)
-             ? WEIR_OK
-             : weir__breaker_layer_know(self, path, path_size, &entry);
+  if (!layer->options.enabled || is_no_method(layer, path, path_size)) {
+    return WEIR_OK;
+  }
+  uint32_t n_before = weir__breaker_registry_n_known(&layer->breakers->registry);
+  enum weir_error error = weir__breaker_layer_know(self, path, path_size, &entry);
+  if (weir__breaker_registry_n_known(&layer->breakers->registry) != n_before) {
+    layer->breakers->n_named++;
+  }
+  return error;
 }
 
 static void name_set(struct weir__breaker_name *name, const char *text, size_t size) {

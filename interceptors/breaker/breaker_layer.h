@@ -29,7 +29,8 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_layer_new(const struct weir_breake
                                                         weir_interceptor **layer_out);
 
 /* A channel that changes its policy has one layer after the other, each in the stack that its calls
- * hold, and all of them the same breakers (others only where the scope is another). In this order:
+ * hold, and all of them the same breakers (others only where the scope is another, or thousands of
+ * names are of policies of the past). In this order:
  *
  *   renew, know_named, know   whatever may fail: until here nothing has changed, and `*next_out`
  *                             may be destroyed again
@@ -55,7 +56,7 @@ void weir__breaker_layer_put_in_force(weir_interceptor *layer);
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know(weir_interceptor *layer, const char *path,
                                                          size_t path_size, void **entry_out);
 
-/* The same for what a policy names; a service ("/pkg.Service/") is no method. */
+/* The same for what a policy names, before it is in force; a service ("/pkg.Service/") is no method. */
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know_named(weir_interceptor *layer,
                                                                const char *path, size_t path_size);
 

@@ -619,6 +619,10 @@ uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry
   return atomic_load_explicit(&registry->n_overflowed, memory_order_relaxed); /* a statistic */
 }
 
+uint32_t weir__breaker_registry_n_known(const struct weir__breaker_registry *registry) {
+  return count_of(&registry->n_known);
+}
+
 uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *registry) {
   if (!has_keys(registry)) {
     return 1;

@@ -212,6 +212,9 @@ void weir__breaker_registry_override_all(struct weir__breaker_registry *registry
 /* Calls that shared a breaker because there were too many, or no memory for another. */
 uint64_t weir__breaker_registry_n_overflowed(const struct weir__breaker_registry *registry);
 
+/* Known keys, used or not. */
+uint32_t weir__breaker_registry_n_known(const struct weir__breaker_registry *registry);
+
 /* Breakers in use; the one that is shared beyond the bound is not counted. */
 uint32_t weir__breaker_registry_n_breakers(const struct weir__breaker_registry *registry);
 

@@ -560,6 +560,36 @@ static void memory_stays_flat_whatever_changes(void **state) {
   layer_end(layer);
 }
 
+static void names_of_the_past_do_not_pile_up(void **state) {
+  struct fixture *f = *state;
+  size_t n_most = 0;
+  f->options.scope = WEIR_BREAKER_SCOPE_METHOD;
+  weir_interceptor *layer = layer_begin(f);
+  for (int i = 0; i < 60000; i++) {
+    char path[24];
+    int size = snprintf(path, sizeof path, "/a.A/%d", i);
+    if (i % 10 == 0) {
+      weir_interceptor *next = NULL;
+      assert_int_equal(weir__breaker_layer_renew(layer, &f->options, NEXT_NAME, 10, &next),
+                       WEIR_OK);
+      layer_end(layer);
+      layer = next;
+    }
+    assert_int_equal(weir__breaker_layer_know_named(layer, path, (size_t)size), WEIR_OK);
+    if (i % 10 == 9) {
+      struct told told = {0};
+      weir__breaker_layer_put_in_force(layer);
+      weir__breaker_layer_catch_up(layer, note, &told);
+      calls(f, layer, path, 1, &ok, T0);
+    }
+    size_t n_outstanding = atomic_load(&f->n_outstanding);
+    n_most = i < 10000 && n_outstanding > n_most ? n_outstanding : n_most;
+    assert_true(i < 10000 || n_outstanding <= n_most + 20);
+  }
+  assert_true(n_most > 4096); /* they are kept for long */
+  layer_end(layer);
+}
+
 static void a_service_can_t_be_overridden_where_methods_have_breakers(void **state) {
   struct fixture *f = *state;
   struct told told = {0};
@@ -600,6 +630,7 @@ int main(void) {
       TEST(count_of_overflown_calls_never_falls),
       TEST(lack_of_memory_leaves_the_former_layer_as_it_is),
       TEST(memory_stays_flat_whatever_changes),
+      TEST(names_of_the_past_do_not_pile_up),
       TEST(a_service_can_t_be_overridden_where_methods_have_breakers),
   };
   return cmocka_run_group_tests_name("breaker layers", tests, NULL, NULL);
