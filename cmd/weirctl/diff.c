@@ -1,6 +1,7 @@
 /* diff – tells what another document would change: values that hold, not lines.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -256,20 +257,11 @@ static json_t *changes_json(const struct compared *compared,
 
 /* As weirctl check calls it: with an asterisk for all of a service, and that alone for the rest. */
 static json_t *name_json(const char *path) {
-  const size_t size = strlen(path);
-  char *name = memory_new(size + sizeof "*");
-  switch (kind_of_path(path)) {
-  case EFFECTIVE_METHOD:
-  case EFFECTIVE_SERVICE:
-    memcpy(name, path, size);
-    break;
-  case EFFECTIVE_DEFAULT:
-  case EFFECTIVE_BUILT_IN:
-    break;
-  }
-  if (kind_of_path(path) != EFFECTIVE_METHOD) {
-    strcat(name, "*");
-  }
+  const enum effective_kind kind = kind_of_path(path);
+  const size_t size = strlen(path) + sizeof "*";
+  char *name = memory_new(size);
+  (void)snprintf(name, size, "%s%s", kind == EFFECTIVE_DEFAULT ? "" : path,
+                 kind == EFFECTIVE_METHOD ? "" : "*");
   json_t *string = output_string(name);
   free(name);
   return string;

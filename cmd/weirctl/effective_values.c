@@ -85,29 +85,34 @@ static json_t *single_json(const upb_FieldDef *field, upb_MessageValue value) {
   }
 }
 
-static int compare_strings(const void *a, const void *b) {
-  return strcmp(json_string_value(*(json_t *const *)a), json_string_value(*(json_t *const *)b));
+struct element {
+  json_t *value;
+};
+
+static int compare_elements(const void *a, const void *b) {
+  const struct element *left = a;
+  const struct element *right = b;
+  return strcmp(json_string_value(left->value), json_string_value(right->value));
 }
 
 /* In one order, and each element once: neither means anything in a policy. */
 static json_t *list_json(const upb_FieldDef *field, const upb_Array *array) {
   const size_t n = upb_Array_Size(array);
-  json_t **elements = memory_new(n * sizeof *elements);
+  struct element *elements = memory_new(n * sizeof *elements);
   json_t *list = json_array();
   for (size_t i = 0; i < n; i++) {
-    elements[i] = single_json(field, upb_Array_Get(array, i));
+    elements[i].value = single_json(field, upb_Array_Get(array, i));
   }
-  if (n > 0 && json_is_string(elements[0])) {
-    qsort(elements, n, sizeof *elements, compare_strings);
+  if (n > 0 && json_is_string(elements[0].value)) {
+    qsort(elements, n, sizeof *elements, compare_elements);
   }
   for (size_t i = 0; i < n; i++) {
-    if (i > 0 && json_equal(elements[i], elements[i - 1])) {
-      continue;
+    if (i == 0 || !json_equal(elements[i].value, elements[i - 1].value)) {
+      (void)json_array_append(list, elements[i].value);
     }
-    (void)json_array_append(list, elements[i]);
   }
   for (size_t i = 0; i < n; i++) {
-    json_decref(elements[i]);
+    json_decref(elements[i].value);
   }
   free(elements);
   return list;

@@ -80,9 +80,9 @@ static char *parse_method(const char *word) {
   const char *name = word[0] == '/' ? word + 1 : word;
   const char *slash = strchr(name, '/');
   if (slash != NULL && slash > name && slash[1] != '\0' && strchr(slash + 1, '/') == NULL) {
-    char *path = memory_new(strlen(name) + 2);
-    path[0] = '/';
-    memcpy(path + 1, name, strlen(name));
+    const size_t size = strlen(name) + sizeof "/";
+    char *path = memory_new(size);
+    (void)snprintf(path, size, "/%s", name);
     return path;
   }
   const char *dot = strrchr(name, '.');
