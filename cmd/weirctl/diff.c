@@ -15,8 +15,7 @@
 enum option { OPTION_ORG, OPTION_ORG_OLD, OPTION_ORG_NEW, OPTION_LENIENT };
 
 static const struct option_rule options[] = {
-    [OPTION_ORG] = {"org", '\0', "FILE",
-                    "the organisation's, of both; $WEIR_ORG_POLICY if not given"},
+    [OPTION_ORG] = {"org", '\0', "FILE", "the organisation's document, of both ($WEIR_ORG_POLICY)"},
     [OPTION_ORG_OLD] = {"org-old", '\0', "FILE", "the organisation's document, of OLD"},
     [OPTION_ORG_NEW] = {"org-new", '\0', "FILE", "the organisation's document, of NEW"},
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
@@ -366,8 +365,8 @@ static void print_refused(const struct compared *compared, const struct output *
 }
 
 static const char *organisation_of(const struct arguments *arguments, enum option own) {
-  return effective_organisation(arguments->given[own] != NULL ? arguments->given[own]
-                                                              : arguments->given[OPTION_ORG]);
+  return source_organisation(arguments->given[own] != NULL ? arguments->given[own]
+                                                           : arguments->given[OPTION_ORG]);
 }
 
 static void load_side(struct side *side, const struct arguments *arguments, size_t operand,

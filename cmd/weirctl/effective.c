@@ -13,11 +13,6 @@
 
 /* ---- loading ---- */
 
-const char *effective_organisation(const char *given) {
-  const char *name = given != NULL ? given : getenv("WEIR_ORG_POLICY");
-  return name != NULL && name[0] != '\0' ? name : NULL;
-}
-
 static bool read_one(struct source *source, const char *path) {
   const bool whole = source_read(source, path);
   if (!whole) {

@@ -40,10 +40,6 @@ struct effective_sources {
   bool lenient;
 };
 
-/* The organisation's document that is meant: the one that is given, or that programs go by; an empty
- * name is none. */
-const char *effective_organisation(const char *given);
-
 /* Stays where it is between effective_load and effective_fini. */
 struct effective {
   struct effective_sources sources;

@@ -34,8 +34,7 @@ enum option {
 };
 
 static const struct option_rule options[] = {
-    [OPTION_ORG] = {"org", '\0', "FILE",
-                    "the organisation's document; $WEIR_ORG_POLICY if not given"},
+    [OPTION_ORG] = {"org", '\0', "FILE", "the organisation's document ($WEIR_ORG_POLICY)"},
     [OPTION_LENIENT] = {"lenient", '\0', NULL, "unknown keys are warnings"},
     [OPTION_CODE] = {"code", '\0', "CODE", "suppose that an attempt ends so: a name or a number"},
     [OPTION_ORIGIN] = {"origin", '\0', "ORIGIN",
@@ -396,7 +395,7 @@ static enum verdict load_and_explain(const struct arguments *arguments, struct e
                                      const struct output *output) {
   const struct effective_sources sources = {
       .path = arguments->operands[0],
-      .organisation = effective_organisation(arguments->given[OPTION_ORG]),
+      .organisation = source_organisation(arguments->given[OPTION_ORG]),
       .lenient = arguments->given[OPTION_LENIENT] != NULL,
   };
   enum verdict verdict = VERDICT_FAILED;
