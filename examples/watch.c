@@ -59,7 +59,7 @@ int main(int argc, char **argv) {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   sigaddset(&signals, SIGHUP);
-  sigprocmask(SIG_BLOCK, &signals, NULL);
+  pthread_sigmask(SIG_BLOCK, &signals, NULL);
   grpc_init();
   grpc_channel_credentials *creds = grpc_insecure_credentials_create();
   options.policy = weir_policy_watcher_policy(watcher);

@@ -39,8 +39,8 @@ struct weir_policy_watch_options {
   bool lenient;             /* as in struct weir_policy_load_options */
   bool threadless;          /* no thread: the application calls weir_policy_watcher_poll */
   bool starts_without_file; /* the policy's, that is; the organisation's has to be there */
-  /* with starts_without_file, what is in force until there is one; NULL = the built-in policy;
-   * shared */
+  /* with starts_without_file, what is in force until there is one, under the organisation's
+   * document: none that weir_policy_layer has made; NULL = the built-in policy; shared */
   weir_policy *initial_policy;
   /* Where inotify can't tell what happens, the files are looked at this often: on network file
    * systems, in directories that may not be read, beyond the system's limits of inotify; and while

@@ -148,23 +148,21 @@ static enum weir_error decide(struct weir__documents *documents, weir_policy **p
   if (error == WEIR_OK || error == WEIR_ERROR_NO_MEMORY) {
     return error;
   }
-  const enum weir_error refused_with = error;
-  const bool both = is_usable(organisation) && is_usable(channel);
-  error = WEIR_OK;
-  if (both) {
-    error = combine(documents, newest_policy(organisation), channel->in_force.policy, policy_out,
-                    &unused);
-    if (error == WEIR_ERROR_NO_MEMORY) {
-      return error;
+  const char *refused_path = is_usable(channel) ? channel->path : organisation->path;
+  if (is_usable(organisation) && is_usable(channel)) {
+    const enum weir_error alone = combine(documents, newest_policy(organisation),
+                                          channel->in_force.policy, policy_out, &unused);
+    if (alone == WEIR_ERROR_NO_MEMORY) {
+      return alone;
     }
-    if (error == WEIR_OK) {
+    if (alone == WEIR_OK) {
       put_in_force(documents, organisation);
     }
   }
   if (diagnostic.message[0] == '\0') {
-    snprintf(diagnostic.message, sizeof diagnostic.message, "%s", weir_error_string(refused_with));
+    snprintf(diagnostic.message, sizeof diagnostic.message, "%s", weir_error_string(error));
   }
-  refuse(refusals, is_usable(channel) ? channel->path : organisation->path, &diagnostic);
+  refuse(refusals, refused_path, &diagnostic);
   return WEIR_OK;
 }
 

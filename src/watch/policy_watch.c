@@ -13,14 +13,13 @@
 #include "src/base/allocator.h"
 #include "src/base/options.h"
 #include "src/log/json_log.h"
+#include "src/policy/organisation.h"
 #include "src/watch/watcher.h"
 
 /* What a load and callbacks of the application's may need; it is only touched as far as it is. */
 #define STACK_BYTES ((size_t)256 * 1024)
 
 #define THREAD_NAME "weir-policy"
-
-#define ORGANISATION_VARIABLE "WEIR_ORG_POLICY"
 
 /* ---- the end ---- */
 
@@ -161,7 +160,8 @@ static const char *organisation_of(const struct weir_policy_watch_options *optio
   if (options->organisation_path != NULL) {
     return options->organisation_path;
   }
-  const char *named = getenv(ORGANISATION_VARIABLE);
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it while others read it */
+  const char *named = getenv(WEIR__ORGANISATION_VARIABLE);
   return named != NULL && named[0] != '\0' ? named : NULL;
 }
 

@@ -236,6 +236,7 @@ void weir__trail_walk(struct weir__trail *trail, int inotify_fd, const char *pat
   walk.n_links = 0;
   walk.n_resolved = 0;
   walk.resolved[0] = '\0';
+  walk.target[0] = '\0';
   memcpy(walk.rest, path, size);
   while (walk_on(&walk)) {
   }

@@ -56,8 +56,8 @@ static bool is_torn(const struct look *look) {
   return look->results[0] == WEIR__FILE_UNSETTLED || look->results[1] == WEIR__FILE_UNSETTLED;
 }
 
-/* Reads what is there, until nothing changes meanwhile. Where it does so on and on, what was read is
- * good all the same, unless the file itself is being written; the next look is soon. */
+/* Reads what is there, until nothing changes meanwhile. Where it does so on and on, what was read
+ * is good all the same, unless the file itself is being written; the next look is soon. */
 static void observe(struct look *look, weir_policy_watcher *watcher) {
   unsigned news = 0;
   int round = 0;

@@ -63,6 +63,7 @@ static void wait_for_change(struct fixture *f) {
 
 static int setup(void **state) {
   static struct fixture fixture;
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *base = getenv("TEST_TMPDIR");
   struct weir_policy_watch_options options = WEIR_POLICY_WATCH_OPTIONS_INIT;
   memset(&fixture, 0, sizeof fixture);

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -245,12 +246,13 @@ static void what_else_goes_on_in_the_directory_is_not_looked_at(void **state) {
 
 static void events_that_were_lost_are_made_up_for(void **state) {
   struct watched *watched = *state;
-  unsigned max_events = 16384;
+  char line[32] = "16384";
   FILE *limit = fopen("/proc/sys/fs/inotify/max_queued_events", "r");
   if (limit != NULL) {
-    assert_int_equal(fscanf(limit, "%u", &max_events), 1);
+    assert_non_null(fgets(line, sizeof line, limit));
     (void)fclose(limit);
   }
+  const unsigned long max_events = strtoul(line, NULL, 10);
   if (max_events > 100000) {
     skip(); /* that would take long */
   }
@@ -259,7 +261,7 @@ static void events_that_were_lost_are_made_up_for(void **state) {
   const char *one = at(watched, "one");
   const char *other = at(watched, "other");
   put(watched, "one", "");
-  for (unsigned i = 0; i < max_events; i++) { /* two events each */
+  for (unsigned long i = 0; i < max_events; i++) { /* two events each */
     assert_int_equal(i % 2 == 0 ? rename(one, other) : rename(other, one), 0);
   }
   put_over(watched, "policy.json", POLICY(2));

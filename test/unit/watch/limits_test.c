@@ -26,6 +26,7 @@ static struct {
   int thread_errno;
   bool file_grows; /* between the two looks at a file, as if somebody wrote */
   int n_looks;
+  const struct watched *moving; /* whose file another link takes the place of at each look */
 } script;
 
 int __real_inotify_init1(int flags);
@@ -60,6 +61,9 @@ int __wrap_fstat(int fd, struct stat *status) {
   const int result = __real_fstat(fd, status);
   if (script.file_grows) {
     status->st_mtim.tv_nsec = ++script.n_looks;
+  }
+  if (script.moving != NULL) {
+    link_over(script.moving, "policy.json", "two.json");
   }
   return result;
 }
@@ -139,6 +143,18 @@ static void a_file_that_changes_while_it_is_read_is_read_again_later(void **stat
   assert_int_equal(seconds_in_force(watched), 2);
 }
 
+static void a_way_that_changes_all_the_time_is_gone_all_the_same(void **state) {
+  struct watched *watched = *state;
+  put(watched, "policy.json", POLICY(1));
+  put(watched, "two.json", POLICY(2));
+  start_watch(watched);
+  link_over(watched, "policy.json", "two.json");
+  script.moving = watched;
+  assert_true(wait_and_poll(watched));
+  assert_int_equal(seconds_in_force(watched), 2);
+  script.moving = NULL;
+}
+
 static void a_file_that_changes_all_the_time_is_no_start(void **state) {
   struct watched *watched = *state;
   put(watched, "policy.json", POLICY(1));
@@ -155,6 +171,7 @@ int main(void) {
       TEST(without_descriptors_it_does_not_start),
       TEST(without_a_thread_it_does_not_start),
       TEST(a_file_that_changes_while_it_is_read_is_read_again_later),
+      TEST(a_way_that_changes_all_the_time_is_gone_all_the_same),
       TEST(a_file_that_changes_all_the_time_is_no_start),
 #undef TEST
   };

@@ -28,8 +28,14 @@
 
 static char organisation_path[PATH_MAX];
 
+/* NULL = it is not set. */
+static void set_variable(const char *value) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+  assert_int_equal(value != NULL ? setenv(VARIABLE, value, 1) : unsetenv(VARIABLE), 0);
+}
+
 static int setup(void **state) {
-  (void)unsetenv(VARIABLE);
+  set_variable(NULL);
   if (watched_setup(state) != 0) {
     return -1;
   }
@@ -202,7 +208,7 @@ static void the_environment_names_it_unless_the_options_do(void **state) {
   put_organisation(watched, DEFAULT(3));
   put(watched, "other.json", DEFAULT(4));
   put(watched, "policy.json", "{}");
-  assert_int_equal(setenv(VARIABLE, at(watched, "other.json"), 1), 0);
+  set_variable(at(watched, "other.json"));
   start_watch(watched);
   assert_int_equal(seconds_in_force(watched), 3);
   end_watch(watched);
@@ -213,11 +219,11 @@ static void the_environment_names_it_unless_the_options_do(void **state) {
   assert_true(wait_and_poll(watched));
   assert_int_equal(seconds_in_force(watched), 5);
   end_watch(watched);
-  assert_int_equal(setenv(VARIABLE, "", 1), 0);
+  set_variable("");
   start_watch(watched);
   assert_int_equal(seconds_in_force(watched), BUILT_IN_SECONDS);
   assert_int_equal(snapshot_of(watched).organisation_file, WEIR_POLICY_FILE_NONE);
-  (void)unsetenv(VARIABLE);
+  set_variable(NULL);
 }
 
 static void one_file_may_be_both(void **state) {

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #define WAIT_S 10
+#define MAX_DESCRIPTORS 1024
 #define WAIT_MS (WAIT_S * 1000)
 
 /* ---- what is told ---- */
@@ -80,17 +81,15 @@ const char *last_told(struct watched *watched, enum weir_log_event event) {
 
 size_t count_descriptors(void) {
   size_t count = 0;
-  DIR *directory = opendir("/proc/self/fd");
-  assert_non_null(directory);
-  while (readdir(directory) != NULL) {
-    count++;
+  for (int fd = 0; fd < MAX_DESCRIPTORS; fd++) {
+    count += fcntl(fd, F_GETFD) >= 0 ? 1 : 0;
   }
-  (void)closedir(directory);
   return count;
 }
 
 int watched_setup(void **state) {
   static struct watched watched;
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *base = getenv("TEST_TMPDIR");
   memset(&watched, 0, sizeof watched);
   snprintf(watched.directory, sizeof watched.directory, "%s/watched-XXXXXX",
@@ -115,13 +114,19 @@ int watched_setup(void **state) {
   return 0;
 }
 
+const struct dirent *next_entry(DIR *directory) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this one */
+  return readdir(directory);
+}
+
 /* All that is in a directory. */
 static void empty(const char *path) {
   DIR *directory = opendir(path);
   if (directory == NULL) {
     return;
   }
-  for (const struct dirent *entry = readdir(directory); entry != NULL; entry = readdir(directory)) {
+  for (const struct dirent *entry = next_entry(directory); entry != NULL;
+       entry = next_entry(directory)) {
     char name[PATH_MAX];
     struct stat status;
     snprintf(name, sizeof name, "%s/%s", path, entry->d_name);

@@ -4,6 +4,7 @@
 #ifndef WEIR_TEST_UNIT_WATCH_WATCHED_H
 #define WEIR_TEST_UNIT_WATCH_WATCHED_H
 
+#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -97,5 +98,8 @@ const char *last_told(struct watched *watched, enum weir_log_event event);
 void wait_for(sem_t *semaphore);
 
 size_t count_descriptors(void);
+
+/* As readdir. */
+const struct dirent *next_entry(DIR *directory);
 
 #endif /* WEIR_TEST_UNIT_WATCH_WATCHED_H */

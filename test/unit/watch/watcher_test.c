@@ -347,6 +347,46 @@ static void memory_does_not_grow_with_changes(void **state) {
   assert_int_equal(allocator.n_outstanding, 0);
 }
 
+/* The watches of inotify that this process has. */
+static size_t count_watches(void) {
+  size_t count = 0;
+  for (int fd = 0; fd < 64; fd++) {
+    char path[64];
+    char line[256];
+    snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+    FILE *file = fopen(path, "r");
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+      count += strncmp(line, "inotify wd:", 11) == 0 ? 1 : 0;
+    }
+    if (file != NULL) {
+      (void)fclose(file);
+    }
+  }
+  return count;
+}
+
+static void watches_do_not_grow_with_changes(void **state) {
+  struct watched *watched = *state;
+  make_directory(watched, "1");
+  put(watched, "1/policy.json", POLICY(1));
+  link_over(watched, "data", "1");
+  link_over(watched, "policy.json", "data/policy.json");
+  start_watch(watched);
+  const size_t before = count_watches();
+  assert_true(before >= 3);
+  for (int i = 2; i < 9; i++) {
+    char name[32];
+    char file[64];
+    snprintf(name, sizeof name, "%d", i);
+    snprintf(file, sizeof file, "%d/policy.json", i);
+    make_directory(watched, name);
+    put(watched, file, i % 2 == 0 ? POLICY(2) : POLICY(3));
+    link_over(watched, "data", name);
+    assert_true(wait_and_poll(watched));
+  }
+  assert_int_equal(count_watches(), before);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, watched_setup, watched_teardown)
@@ -369,6 +409,7 @@ int main(void) {
       TEST(a_look_without_memory_is_made_up_for),
       TEST(a_look_without_memory_is_taken_again_by_itself),
       TEST(memory_does_not_grow_with_changes),
+      TEST(watches_do_not_grow_with_changes),
 #undef TEST
   };
   return cmocka_run_group_tests_name("watcher", tests, NULL, NULL);

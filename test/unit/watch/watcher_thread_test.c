@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -31,7 +32,7 @@ static bool thread_says(const char *name, const char *key, char *value_out, size
   DIR *tasks = opendir("/proc/self/task");
   bool found = false;
   assert_non_null(tasks);
-  for (const struct dirent *task = readdir(tasks); task != NULL; task = readdir(tasks)) {
+  for (const struct dirent *task = next_entry(tasks); task != NULL; task = next_entry(tasks)) {
     char path[PATH_MAX];
     char line[256];
     bool is_it = false;
@@ -74,8 +75,7 @@ static void the_thread_has_a_name_and_no_signals_and_ends_with_the_watcher(void 
   put(watched, "policy.json", POLICY(2));
   wait_for(&watched->changed); /* it has its name by then */
   assert_true(thread_says("weir-policy", "SigBlk:", value, sizeof value));
-  unsigned long long blocked = 0;
-  assert_int_equal(sscanf(value, "%llx", &blocked), 1);
+  const unsigned long long blocked = strtoull(value, NULL, 16);
   assert_true((blocked & (1ULL << (SIGTERM - 1))) != 0);
   assert_true((blocked & (1ULL << (SIGHUP - 1))) != 0);
   end_watch(watched);
@@ -85,13 +85,14 @@ static void the_thread_has_a_name_and_no_signals_and_ends_with_the_watcher(void 
 /* A write through a mapping is no event. */
 static void a_reload_has_the_thread_look(void **state) {
   struct watched *watched = *state;
+  static const char other[] = POLICY(4);
   start_with_thread(watched);
   const int fd = open(watched->path, O_RDWR | O_CLOEXEC);
   assert_true(fd >= 0);
   char *mapped = mmap(NULL, strlen(POLICY(1)), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   assert_ptr_not_equal(mapped, MAP_FAILED);
   assert_int_equal(close(fd), 0);
-  memcpy(mapped, POLICY(4), strlen(POLICY(4)));
+  memcpy(mapped, other, sizeof other - 1);
   weir_policy_watcher_reload(watched->watcher);
   wait_for(&watched->changed);
   assert_int_equal(seconds_in_force(watched), 4);
