@@ -111,7 +111,8 @@ __attribute__((format(printf, 2, 0))) static void word(struct weir_diagnostic *d
                                                        const char *format, va_list arguments) {
   char *message = diagnostic->message;
   const int n = vsnprintf(message, sizeof diagnostic->message, format, arguments);
-  weir__text_make_printable(message, sizeof diagnostic->message, n >= (int)sizeof diagnostic->message);
+  weir__text_make_printable(message, sizeof diagnostic->message,
+                            n >= (int)sizeof diagnostic->message);
 }
 
 void weir__diagnostic_word(struct weir_diagnostic *diagnostic, const char *format, ...) {
