@@ -335,6 +335,10 @@ static bool read_string(struct reader *reader) {
 
 /* ---- numbers and words ---- */
 
+static bool is_word_byte(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
 static bool is_number_byte(char c) {
   return (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
 }
@@ -367,12 +371,11 @@ static bool read_number(struct reader *reader) {
   if (!weir__json_number_parse(text, size, &decimal)) {
     return fail_at(reader, begin, number_fault(text, size));
   }
+  if (is_word_byte(peek(reader))) { /* 0x10, 1_000, 10ms */
+    return fail_at(reader, begin, "not a number of JSON, which is decimal and has no unit");
+  }
   add_value(reader, WEIR__JSON_NUMBER, begin);
   return true;
-}
-
-static bool is_word_byte(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
 static bool read_word(struct reader *reader) {
@@ -411,7 +414,7 @@ static bool fail_unexpected(struct reader *reader, const char *expected) {
     return fail_at(reader, reader->at, "strings have double quotes");
   }
   if (c == '\0') {
-    return fail_at(reader, reader->at, "a NUL byte");
+    return fail_at(reader, reader->at, "a NUL byte: a document is text, in UTF-8");
   }
   return fail_at(reader, reader->at, expected);
 }
@@ -588,9 +591,31 @@ static bool read_value(struct reader *reader) {
                          c == ',' ? "a value is missing before the comma" : "a value was expected");
 }
 
+/* What is wrong with how the text is encoded, as its first bytes tell; NULL = nothing. */
+static const char *mark_fault(const char *text, size_t size) {
+  static const struct {
+    const char *bytes;
+    size_t size;
+    const char *fault;
+  } marks[] = {
+      {"\xef\xbb\xbf", 3, "a UTF-8 byte order mark: save the document without one"},
+      {"\xff\xfe\0\0", 4, "this is UTF-32: save the document as UTF-8"},
+      {"\0\0\xfe\xff", 4, "this is UTF-32: save the document as UTF-8"},
+      {"\xff\xfe", 2, "this is UTF-16: save the document as UTF-8"},
+      {"\xfe\xff", 2, "this is UTF-16: save the document as UTF-8"},
+  };
+  for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++) {
+    if (size >= marks[i].size && memcmp(text, marks[i].bytes, marks[i].size) == 0) {
+      return marks[i].fault;
+    }
+  }
+  return NULL;
+}
+
 static bool read_document(struct reader *reader) {
-  if (reader->size >= 3 && memcmp(reader->text, "\xef\xbb\xbf", 3) == 0) {
-    return fail_at(reader, 0, "a UTF-8 byte order mark: save the document without one");
+  const char *mark = mark_fault(reader->text, reader->size);
+  if (mark != NULL) {
+    return fail_at(reader, 0, mark);
   }
   skip_space(reader);
   if (at_end(reader)) {

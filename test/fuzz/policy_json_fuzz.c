@@ -15,6 +15,8 @@
 
 /* What a load came to; problems are hashed in their order. */
 struct verdict {
+  const char *text;
+  size_t size;
   enum weir_error error;
   uint64_t told;
   size_t n_refused;
@@ -26,6 +28,21 @@ static void require(bool holds) {
   }
 }
 
+/* Every problem of a document has a place in it: there are so many lines, and the line has so many
+ * characters, but for one more at its end. */
+static void require_place(const struct verdict *verdict, const struct weir_diagnostic *problem) {
+  uint32_t line = 1;
+  uint32_t n_characters = 0;
+  require(problem->line >= 1 && problem->column >= 1);
+  for (size_t i = 0; i < verdict->size && line <= problem->line; i++) {
+    const unsigned char c = (unsigned char)verdict->text[i];
+    n_characters += line == problem->line && c != '\n' && (c < 0x80 || c >= 0xc0) ? 1 : 0;
+    line += c == '\n' ? 1 : 0;
+  }
+  require(problem->line <= line);
+  require(problem->column <= n_characters + 1);
+}
+
 static void on_problem(void *context, enum weir_policy_severity severity,
                        const struct weir_diagnostic *problem) {
   struct verdict *verdict = context;
@@ -34,6 +51,7 @@ static void on_problem(void *context, enum weir_policy_severity severity,
   require(memchr(problem->path, '\0', sizeof problem->path) != NULL);
   require(memchr(problem->message, '\0', sizeof problem->message) != NULL);
   require(problem->message[0] != '\0' && strchr(problem->message, '\n') == NULL);
+  require_place(verdict, problem);
   for (size_t i = 0; i < sizeof *problem; i++) {
     verdict->told = (verdict->told ^ bytes[i]) * UINT64_C(0x100000001b3);
   }
@@ -68,7 +86,7 @@ static void look_up(const weir_policy *policy) {
 }
 
 static struct verdict load(const char *text, size_t size, bool lenient, size_t n_allowed) {
-  struct verdict verdict = {.told = 0};
+  struct verdict verdict = {.text = text, .size = size, .told = 0};
   struct counting_allocator allocator;
   struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
   weir_policy *policy = NULL;
