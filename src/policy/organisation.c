@@ -13,6 +13,12 @@
 /* A place of a diagnostic, with room for the line. */
 #define PLACE_SIZE (WEIR_DIAGNOSTIC_PATH_SIZE + 32)
 
+const char *weir__organisation_file(void) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it while others read it */
+  const char *file = getenv(WEIR__ORGANISATION_VARIABLE);
+  return file != NULL && file[0] != '\0' ? file : NULL;
+}
+
 /* A message tells of the channel's document, but for this: the organisation's own is at fault. */
 static void blame_file(struct weir_diagnostic *diagnostic, const struct weir_diagnostic *fault,
                        const char *file) {
@@ -28,12 +34,12 @@ static void blame_file(struct weir_diagnostic *diagnostic, const struct weir_dia
 enum weir_error weir__policy_in_force(weir_policy *policy, const struct weir_allocator *allocator,
                                       weir_policy **in_force_out,
                                       struct weir_diagnostic *diagnostic) {
-  const char *file = getenv(WEIR__ORGANISATION_VARIABLE);
+  const char *file = weir__organisation_file();
   struct weir_diagnostic fault = {.line = 0};
   weir_policy *organisation = NULL;
   *in_force_out = NULL;
   policy = policy != NULL ? policy : weir__policy_default();
-  if (file == NULL || file[0] == '\0' || weir__policy_sources_of(policy)->layered) {
+  if (file == NULL || weir__policy_sources_of(policy)->layered) {
     *in_force_out = weir_policy_ref(policy);
     return WEIR_OK;
   }

@@ -12,6 +12,9 @@
 /* Names the document in the environment. Not set, or empty: there is none. */
 #define WEIR__ORGANISATION_VARIABLE "WEIR_ORG_POLICY"
 
+/* The document's file; NULL: there is none. Valid while nobody changes the environment. */
+const char *weir__organisation_file(void);
+
 /* The policy that is in force on a channel which was given `policy` (NULL = the built-in one): laid
  * under the organisation's, unless there is none, or it has been laid under one already. The file
  * is read each time. On success `*in_force_out` is a share, which the caller gives back; on failure

@@ -3,7 +3,6 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -156,18 +155,11 @@ static enum weir_error make_absolute(const char *path, const struct weir_allocat
   return WEIR_OK;
 }
 
-static const char *organisation_of(const struct weir_policy_watch_options *options) {
-  if (options->organisation_path != NULL) {
-    return options->organisation_path;
-  }
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it while others read it */
-  const char *named = getenv(WEIR__ORGANISATION_VARIABLE);
-  return named != NULL && named[0] != '\0' ? named : NULL;
-}
-
 static enum weir_error set_paths(weir_policy_watcher *watcher, const char *path,
                                  struct weir_diagnostic *diagnostic) {
-  const char *organisation = organisation_of(&watcher->options);
+  const char *organisation = watcher->options.organisation_path != NULL
+                                 ? watcher->options.organisation_path
+                                 : weir__organisation_file();
   enum weir_error error = make_absolute(path, watcher->allocator, &watcher->path, diagnostic);
   if (error == WEIR_OK && organisation != NULL) {
     error = make_absolute(organisation, watcher->allocator, &watcher->organisation, diagnostic);
