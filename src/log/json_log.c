@@ -75,8 +75,15 @@ static void write_record(void *context, const struct weir_log_record *record) {
   }
 }
 
+/* Nobody has asked for the default log, so it tells warnings only. */
+static void write_warning(void *context, const struct weir_log_record *record) {
+  if (record->event != WEIR_LOG_POLICY_APPLIED) {
+    write_record(context, record);
+  }
+}
+
 static weir_json_log default_log = {
-    .sink = {.size = sizeof(struct weir_log_sink), .write = write_record, .context = &default_log},
+    .sink = {.size = sizeof(struct weir_log_sink), .write = write_warning, .context = &default_log},
     .allocator = NULL,
     .fd = STDERR_FILENO,
     .max_lines = WEIR_JSON_LOG_LINES_PER_SECOND,

@@ -292,15 +292,19 @@ static void no_options_are_the_defaults(void **state) {
   weir_json_log_release(log);
 }
 
-static void the_default_writes_a_line_to_standard_error_at_once(void **state) {
+/* A policy that has been put in force is no warning. */
+static void the_default_writes_a_warning_to_standard_error_at_once(void **state) {
   struct fixture *f = *state;
+  struct weir_log_record applied = record_of(WEIR_REASON_NONE, 5 * SECOND_NS);
   char line[WEIR__JSON_LINE_BYTES];
   char written[2 * WEIR__JSON_LINE_BYTES];
   struct weir_log_record record = record_of(WEIR_REASON_BUDGET, 5 * SECOND_NS);
   const struct weir_log_sink *sink = weir__json_log_default_sink();
   int standard_error = dup(STDERR_FILENO);
   assert_int_equal(dup2(f->ends[1], STDERR_FILENO), STDERR_FILENO);
+  applied.event = WEIR_LOG_POLICY_APPLIED;
 
+  sink->write(sink->context, &applied);
   sink->write(sink->context, &record);
 
   assert_int_equal(dup2(standard_error, STDERR_FILENO), STDERR_FILENO);
@@ -370,7 +374,7 @@ int main(void) {
       cmocka_unit_test(options_out_of_range_are_refused),
       cmocka_unit_test(no_memory_is_an_error),
       cmocka_unit_test(no_options_are_the_defaults),
-      TEST(the_default_writes_a_line_to_standard_error_at_once),
+      TEST(the_default_writes_a_warning_to_standard_error_at_once),
       TEST(threads_lose_no_count_and_mix_no_lines),
   };
   return cmocka_run_group_tests_name("json_log", tests, NULL, NULL);
