@@ -56,7 +56,8 @@ void weir__breaker_layer_put_in_force(weir_interceptor *layer);
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know(weir_interceptor *layer, const char *path,
                                                          size_t path_size, void **entry_out);
 
-/* The same for what a policy names, before it is in force; a service ("/pkg.Service/") is no method. */
+/* The same for what a policy names, before it is in force; a service ("/pkg.Service/") is no
+ * method. */
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know_named(weir_interceptor *layer,
                                                                const char *path, size_t path_size);
 

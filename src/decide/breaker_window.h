@@ -54,8 +54,9 @@ struct weir__breaker_sum weir__breaker_window_sum(const weir_breaker *breaker,
 void weir__breaker_window_clear(weir_breaker *breaker);
 
 /* Counts a result of a call that was let through in `generation`, unless it is out of the window,
- * the generation is over, or the window is cut otherwise by now. seq_cst, with weir__breaker_window_sum: of two threads that count a
- * failure at once and then add up, at least one sees both. */
+ * the generation is over, or the window is cut otherwise by now. seq_cst, with
+ * weir__breaker_window_sum: of two threads that count a failure at once and then add up, at least
+ * one sees both. */
 void weir__breaker_count(weir_breaker *breaker, const struct weir__breaker_grid *grid,
                          _Atomic uint64_t *word, uint64_t epoch, uint64_t generation,
                          int64_t now_ns);
