@@ -272,7 +272,8 @@ weir_policy_from_file(const char *path, const struct weir_policy_load_options *o
  * Threads:   any thread.
  * Errors:    WEIR_ERROR_INVALID_POLICY; `diagnostic`, if not NULL, tells the first problem, with
  *            the place in the organisation's document as the other one.
- *            WEIR_ERROR_INVALID_ARGUMENT one of them has been made by this function.
+ *            WEIR_ERROR_INVALID_ARGUMENT one of them has been made by this function, or
+ *            `organisation` is NULL.
  *            WEIR_ERROR_NO_MEMORY. WEIR_ERROR_UNSUPPORTED `options` are from a newer header. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_policy_layer(const weir_policy *organisation, const weir_policy *channel,

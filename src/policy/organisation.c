@@ -14,7 +14,7 @@
 #define PLACE_SIZE (WEIR_DIAGNOSTIC_PATH_SIZE + 32)
 
 const char *weir__organisation_file(void) {
-  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody sets it while others read it */
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): as doc/threading.md says */
   const char *file = getenv(WEIR__ORGANISATION_VARIABLE);
   return file != NULL && file[0] != '\0' ? file : NULL;
 }

@@ -126,6 +126,9 @@ enum weir_error weir_policy_layer(const weir_policy *organisation, const weir_po
   if (error != WEIR_OK) {
     return error;
   }
+  if (organisation == NULL) {
+    return weir__policy_refuse(diagnostic, "there is no policy of an organisation", "%s", "");
+  }
   if (is_layered(organisation) || is_layered(channel)) {
     return weir__policy_refuse(diagnostic, "a policy that is made of two can't be layered again",
                                "%s", "");

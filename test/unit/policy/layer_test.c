@@ -538,6 +538,8 @@ static void a_layered_policy_is_layered_no_more(void **state) {
   assert_int_equal(again.error, WEIR_ERROR_INVALID_ARGUMENT);
   lay(&again, laid.both.policy, laid.channel.policy);
   assert_int_equal(again.error, WEIR_ERROR_INVALID_ARGUMENT);
+  lay(&again, NULL, laid.channel.policy);
+  assert_int_equal(again.error, WEIR_ERROR_INVALID_ARGUMENT);
   laid_fini(&laid);
 }
 

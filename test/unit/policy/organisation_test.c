@@ -28,10 +28,12 @@ struct fixture {
 
 static int setup(void **state) {
   static struct fixture f;
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *folder = getenv("TEST_TMPDIR");
   memset(&f, 0, sizeof f);
   counting_allocator_init(&f.allocator);
   snprintf(f.path, sizeof f.path, "%s/org.json", folder != NULL ? folder : ".");
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): as above */
   assert_int_equal(unsetenv(WEIR__ORGANISATION_VARIABLE), 0);
   *state = &f;
   return 0;
@@ -46,12 +48,17 @@ static int teardown(void **state) {
   return 0;
 }
 
+static void set_variable(const char *value) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
+  assert_int_equal(setenv(WEIR__ORGANISATION_VARIABLE, value, 1), 0);
+}
+
 static void set_organisation(struct fixture *f, const char *text) {
   FILE *file = fopen(f->path, "wb");
   assert_non_null(file);
   assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
   assert_int_equal(fclose(file), 0);
-  assert_int_equal(setenv(WEIR__ORGANISATION_VARIABLE, f->path, 1), 0);
+  set_variable(f->path);
 }
 
 static void set_channel(struct fixture *f, const char *text) {
@@ -77,7 +84,7 @@ static void without_one_a_channel_has_the_policy_that_it_was_given(void **state)
 
 static void an_empty_name_is_none(void **state) {
   struct fixture *f = *state;
-  assert_int_equal(setenv(WEIR__ORGANISATION_VARIABLE, "", 1), 0);
+  set_variable("");
   assert_int_equal(put_in_force(f), WEIR_OK);
   assert_ptr_equal(f->in_force, weir__policy_default());
 }
@@ -156,7 +163,7 @@ static void a_file_that_is_refused_itself_is_named(void **state) {
 
 static void a_file_that_is_not_there_is_a_failure(void **state) {
   struct fixture *f = *state;
-  assert_int_equal(setenv(WEIR__ORGANISATION_VARIABLE, "no/such/file.json", 1), 0);
+  set_variable("no/such/file.json");
   assert_int_equal(put_in_force(f), WEIR_ERROR_UNAVAILABLE);
   assert_null(f->in_force);
   assert_holds(f->diagnostic.message, "no/such/file.json");
