@@ -250,6 +250,21 @@ static void check_translation_ground(struct weir__layering *layering, const upb_
   check_deadline_code(layering, def, stated, enforced);
 }
 
+/* A ceiling of what grows, stated below where it is enforced to begin. */
+static void check_room(struct weir__layering *layering, const upb_MessageDef *def,
+                       const struct weir__layer_part *stated, const char *most_name,
+                       const struct weir__layer_part *enforced, const char *first_name) {
+  const upb_FieldDef *most = said_of(def, stated->message, most_name);
+  const upb_FieldDef *first = said_of(def, enforced->message, first_name);
+  if (most != NULL && first != NULL &&
+      weir__policy_options_ns(upb_Message_Get(stated->message, most).msg_val, 0) <
+          weir__policy_options_ns(upb_Message_Get(enforced->message, first).msg_val, 0)) {
+    const struct weir__layer_place at = {.part = stated, .field = most};
+    const struct weir__layer_place other = {.part = enforced, .field = first};
+    refuse_value(layering, &at, &other, "at least ", upb_Message_Get(enforced->message, first));
+  }
+}
+
 /* What is enforced of a breaker, other than that it is off, or only counts. */
 static const upb_FieldDef *wants_breaker(const upb_MessageDef *def, const upb_Message *enforced) {
   for (int i = 0; i < upb_MessageDef_FieldCount(def); i++) {
@@ -280,15 +295,7 @@ static void check_breaker_ground(struct weir__layering *layering, const upb_Mess
   if (pointless != NULL && !on && says_bool(def, stated->message, "enabled", false)) {
     refuse_ground(layering, def, stated, "enabled", enforced, pointless);
   }
-  const upb_FieldDef *most = said_of(def, stated->message, "max_open_for");
-  const upb_FieldDef *open_for = said_of(def, enforced->message, "open_for");
-  if (most != NULL && open_for != NULL &&
-      weir__policy_options_ns(upb_Message_Get(stated->message, most).msg_val, 0) <
-          weir__policy_options_ns(upb_Message_Get(enforced->message, open_for).msg_val, 0)) {
-    const struct weir__layer_place at = {.part = stated, .field = most};
-    const struct weir__layer_place other = {.part = enforced, .field = open_for};
-    refuse_value(layering, &at, &other, "at least ", upb_Message_Get(enforced->message, open_for));
-  }
+  check_room(layering, def, stated, "max_open_for", enforced, "open_for");
 }
 
 static void check_deadline_ground(struct weir__layering *layering, const upb_MessageDef *def,
@@ -388,6 +395,10 @@ void weir__layer_check(struct weir__layering *layering, const upb_MessageDef *de
     }
   }
   check_ground(layering, def, stated, enforced);
+  if (strcmp(upb_MessageDef_Name(def), "RetryPolicy") == 0) {
+    /* Of two that are enforced the longer one holds. */
+    check_room(layering, def, stated, "max_backoff", enforced, "initial_backoff");
+  }
 }
 
 /* Where there is an order, the stricter one holds, and there is nothing to tell. */

@@ -361,6 +361,30 @@ static void enforce_boundary(struct weir__layering *layering, const upb_MessageD
   }
 }
 
+/* ---- what is enforced of retries ---- */
+
+/* Whether `maxBackoff` cuts the enforced `initialBackoff`. */
+static bool cuts_backoff(const upb_MessageDef *def, const struct weir__layer_view *view,
+                         const upb_Message *enforced) {
+  const upb_FieldDef *initial = weir__layer_field(def, "initial_backoff");
+  const upb_FieldDef *most = weir__layer_field(def, "max_backoff");
+  const upb_Message *speaker = speaker_of(view, most);
+  return weir__layer_says(enforced, initial) && speaker != NULL &&
+         weir__policy_options_ns(upb_Message_Get(speaker, most).msg_val, 0) <
+             weir__policy_options_ns(upb_Message_Get(enforced, initial).msg_val, 0);
+}
+
+static void enforce_backoff(struct weir__layering *layering, const upb_MessageDef *def,
+                            const struct weir__layer_target *target, const upb_Message *enforced) {
+  const upb_FieldDef *initial = weir__layer_field(def, "initial_backoff");
+  const upb_FieldDef *most = weir__layer_field(def, "max_backoff");
+  if (cuts_backoff(def, &target->view, enforced)) {
+    set(layering, target->message, most, upb_Message_Get(enforced, initial));
+    note(layering, key_of(target->message, most, WEIR__ORIGIN_WHOLE),
+         weir__origins_get(layering->origins, key_of(enforced, initial, WEIR__ORIGIN_WHOLE)));
+  }
+}
+
 /* ---- messages ---- */
 
 static bool is_empty(const upb_MessageDef *def, const upb_Message *message) {
@@ -450,6 +474,9 @@ void weir__layer_enforce(struct weir__layering *layering, const upb_MessageDef *
     enforce_deadline_code(layering, def, target, enforced);
     enforce_boundary(layering, def, target, enforced);
   }
+  if (strcmp(upb_MessageDef_Name(def), "RetryPolicy") == 0 && !layering->out_of_memory) {
+    enforce_backoff(layering, def, target, enforced);
+  }
 }
 
 /* ---- what holds already ---- */
@@ -528,6 +555,9 @@ bool weir__layer_holds(const upb_MessageDef *def, const struct weir__layer_view 
     if (weir__layer_says(enforced, field) && !field_holds(view, field, enforced)) {
       return false;
     }
+  }
+  if (strcmp(upb_MessageDef_Name(def), "RetryPolicy") == 0) {
+    return !cuts_backoff(def, view, enforced);
   }
   upb_MessageValue becomes;
   return strcmp(upb_MessageDef_Name(def), "Translation") != 0 ||

@@ -74,6 +74,9 @@ static const struct weir_method_policy *method_of(const struct laid *laid, const
 #define RETRIES                                                                           \
   "\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"0.1s\",\"maxBackoff\":\"1s\"," \
   "\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\",\"ABORTED\"]}"
+#define SLOW_RETRIES                                                                    \
+  "\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"2s\",\"maxBackoff\":\"1s\"," \
+  "\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\"]}"
 #define METHODS(entry) "{\"methodConfig\":[{" entry "}]}"
 #define ENFORCE(what) "{\"enforce\":" what "}"
 #define PAY "\"name\":[{\"service\":\"a.Pay\",\"method\":\"Charge\"}]"
@@ -222,6 +225,10 @@ static const struct {
      METHODS("\"timeout\":\"3s\""), NULL, NULL},
 
     {"a channel that enforces", "{}", ENFORCE("{}"), "enforce", ""},
+    {"ground: a first backoff, and a ceiling below it",
+     ENFORCE(METHODS(ALL ",\"retryPolicy\":{\"initialBackoff\":\"1.5s\"}")),
+     METHODS(PAY "," SLOW_RETRIES), "methodConfig[0].retryPolicy.maxBackoff",
+     "enforce.methodConfig[0].retryPolicy.initialBackoff"},
     {"a plain value is a default", "{\"translation\":{\"boundary\":true}}",
      "{\"translation\":{\"boundary\":false}}", NULL, NULL},
 };
@@ -270,6 +277,22 @@ static void a_broader_entry_makes_way_for_the_methods_that_are_enforced(void **s
   assert_int_equal(refund->retry.max_attempts, 3);
   assert_int_equal(refund->retry.retryable_codes, 1 << 10);
   assert_int_equal(search->retry.retryable_codes, 1 << 10 | 1 << 14);
+  laid_fini(&laid);
+}
+
+static void an_enforced_first_backoff_is_not_cut(void **state) {
+  (void)state;
+  struct laid laid;
+  lay_texts(&laid,
+            ENFORCE("{\"methodConfig\":[{" PAY
+                    ",\"retryPolicy\":{\"initialBackoff\":\"1.5s\"}},{" SERVICE
+                    ",\"retryPolicy\":{\"maxBackoff\":\"0.5s\"}}]}"),
+            METHODS(ALL "," SLOW_RETRIES));
+  assert_int_equal(laid.both.error, WEIR_OK);
+  const struct weir_method_policy *charge = method_of(&laid, "/a.Pay/Charge");
+  assert_int_equal(charge->retry.initial_backoff_ns, 2 * WEIR_SECOND_NS);
+  assert_int_equal(charge->retry.max_backoff_ns, 1500 * WEIR_MS_NS);
+  assert_int_equal(method_of(&laid, "/a.Pay/Refund")->retry.max_backoff_ns, WEIR_SECOND_NS);
   laid_fini(&laid);
 }
 
@@ -658,6 +681,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(tells_what_is_weaker_and_where),
       cmocka_unit_test(a_broader_entry_makes_way_for_the_methods_that_are_enforced),
+      cmocka_unit_test(an_enforced_first_backoff_is_not_cut),
       cmocka_unit_test(of_two_ceilings_the_lower_one_holds),
       cmocka_unit_test(a_timeout_above_an_enforced_ceiling_is_warned_of),
       cmocka_unit_test(of_two_entries_with_one_name_the_channels_stands_whole),
