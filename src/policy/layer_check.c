@@ -464,6 +464,22 @@ void weir__layer_check_use(struct weir__layering *layering, const upb_MessageDef
   }
 }
 
+/* The core takes a `loadBalancingConfig` first, and looks at no `loadBalancingPolicy` beside it. */
+static void check_balancing(struct weir__layering *layering, const upb_MessageDef *def,
+                            const struct weir__layer_part *stated,
+                            const struct weir__layer_part *enforced) {
+  const struct weir__json_text *bound = layering->enforced_passed_on->values;
+  const struct weir__layer_place at = {.part = stated,
+                                       .field = weir__layer_field(def, "load_balancing_config")};
+  const struct weir__layer_place other = {.part = enforced,
+                                          .field = weir__layer_field(def, "load_balancing_policy")};
+  if (bound[WEIR__PASSED_ON_POLICY].text != NULL && bound[WEIR__PASSED_ON_CONFIG].text == NULL &&
+      layering->channel_passed_on->values[WEIR__PASSED_ON_CONFIG].text != NULL) {
+    weir__layer_tell(layering, WEIR_POLICY_REFUSED, &at, &other,
+                     "the core would take it instead of what is enforced");
+  }
+}
+
 void weir__layer_check_passed_on(struct weir__layering *layering) {
   const upb_MessageDef *def = upb_DefPool_FindMessageByName(layering->schema, "weir.v1.Policy");
   const struct weir__path path = {.key = "enforce", .key_size = sizeof "enforce" - 1};
@@ -481,4 +497,5 @@ void weir__layer_check_passed_on(struct weir__layering *layering) {
                        "must be as it is enforced, or left out");
     }
   }
+  check_balancing(layering, def, &stated, &enforced);
 }

@@ -4,9 +4,13 @@
 #include <string.h>
 
 const char *const weir__passed_on_fields[WEIR__N_PASSED_ON] = {
-    "load_balancing_policy", "load_balancing_config", "health_check_config"};
+    [WEIR__PASSED_ON_POLICY] = "load_balancing_policy",
+    [WEIR__PASSED_ON_CONFIG] = "load_balancing_config",
+    [WEIR__PASSED_ON_HEALTH_CHECK] = "health_check_config"};
 const char *const weir__passed_on_keys[WEIR__N_PASSED_ON] = {
-    "loadBalancingPolicy", "loadBalancingConfig", "healthCheckConfig"};
+    [WEIR__PASSED_ON_POLICY] = "loadBalancingPolicy",
+    [WEIR__PASSED_ON_CONFIG] = "loadBalancingConfig",
+    [WEIR__PASSED_ON_HEALTH_CHECK] = "healthCheckConfig"};
 
 /* Appends to `out`, unless it is NULL, and returns the size of what was, or would be, written. */
 static size_t put(char *out, const char *text, size_t size) {

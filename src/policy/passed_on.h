@@ -11,9 +11,14 @@
 
 #include "src/policy/json.h"
 
-#define WEIR__N_PASSED_ON 3
+enum weir__passed_on_index {
+  WEIR__PASSED_ON_POLICY = 0, /* loadBalancingPolicy */
+  WEIR__PASSED_ON_CONFIG,     /* loadBalancingConfig */
+  WEIR__PASSED_ON_HEALTH_CHECK,
+  WEIR__N_PASSED_ON
+};
 
-/* The fields of the schema and their keys, in one order. */
+/* The fields of the schema and their keys, in this order. */
 extern const char *const weir__passed_on_fields[WEIR__N_PASSED_ON];
 extern const char *const weir__passed_on_keys[WEIR__N_PASSED_ON];
 

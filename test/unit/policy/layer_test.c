@@ -229,6 +229,13 @@ static const struct {
      ENFORCE(METHODS(ALL ",\"retryPolicy\":{\"initialBackoff\":\"1.5s\"}")),
      METHODS(PAY "," SLOW_RETRIES), "methodConfig[0].retryPolicy.maxBackoff",
      "enforce.methodConfig[0].retryPolicy.initialBackoff"},
+    {"ground: a balancer by its name, and a config that comes first",
+     ENFORCE("{\"loadBalancingPolicy\":\"pick_first\"}"),
+     "{\"loadBalancingConfig\":[{\"round_robin\":{}}]}", "loadBalancingConfig",
+     "enforce.loadBalancingPolicy"},
+    {"a balancer's name beside an enforced config means nothing",
+     ENFORCE("{\"loadBalancingPolicy\":\"pick_first\",\"loadBalancingConfig\":[{\"x\":{}}]}"),
+     "{\"loadBalancingConfig\":[{\"x\":{}}]}", NULL, NULL},
     {"a plain value is a default", "{\"translation\":{\"boundary\":true}}",
      "{\"translation\":{\"boundary\":false}}", NULL, NULL},
 };
