@@ -272,9 +272,10 @@ void weir__layer_check_demands(struct weir__layering *layering) {
                                     .check = weir__layer_check_together,
                                     .stamp = FIRST_OWN_STAMP + (uint32_t)i,
                                     .own = (uint32_t)i};
-    weir__layer_check_together(layering, weir_v1_MethodConfig_getmsgdef(layering->schema), &part,
-                               &part);
+    const upb_MessageDef *def = weir_v1_MethodConfig_getmsgdef(layering->schema);
+    weir__layer_check_together(layering, def, &part, &part);
     check_names(layering, &checked);
+    weir__layer_check_use(layering, def, &part);
   }
 }
 

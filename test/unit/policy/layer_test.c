@@ -492,10 +492,15 @@ static void what_enforces_nothing_is_warned_of(void **state) {
   (void)state;
   struct loaded loaded;
   loaded_from_text(
-      &loaded, ENFORCE("{\"translation\":{\"boundary\":false},\"retry\":{\"owner\":\"ALWAYS\"}}"),
+      &loaded,
+      ENFORCE("{\"translation\":{\"boundary\":false},\"retry\":{\"owner\":\"ALWAYS\"},"
+              "\"methodConfig\":[{" PAY
+              ",\"idempotent\":true,\"fallback\":{\"onFailure\":true,\"onRefusal\":false}}]}"),
       LOAD_STRICT);
   assert_int_equal(loaded.error, WEIR_OK);
-  assert_int_equal(loaded.n_warnings, 2);
+  assert_int_equal(loaded.n_warnings, 4);
+  assert_non_null(loaded_told(&loaded, "enforce.methodConfig[0].idempotent"));
+  assert_non_null(loaded_told(&loaded, "enforce.methodConfig[0].fallback.onFailure"));
   assert_non_null(loaded_told(&loaded, "enforce.translation.boundary"));
   loaded_fini(&loaded);
 }
