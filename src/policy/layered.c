@@ -171,10 +171,51 @@ static void fit_open_times(struct weir__layering *layering, weir_v1_Breaker *bre
   }
 }
 
+/* The part of a document that a field of the merged breaker is from; its message is NULL for what is
+ * built in. */
+static struct weir__layer_part breaker_part_of(const struct weir__layering *layering,
+                                               const upb_FieldDef *field) {
+  static const struct weir__path plain = {.key = "breaker", .key_size = sizeof "breaker" - 1};
+  static const struct weir__path enforced = {
+      .parent = &enforce_path, .key = "breaker", .key_size = sizeof "breaker" - 1};
+  const struct weir__origin_key key = {.message = weir_v1_Policy_breaker(layering->merged),
+                                       .field = field};
+  switch (weir__origins_get(layering->origins, key).kind) {
+  case WEIR__ORIGIN_BUILT_IN:
+    break;
+  case WEIR__ORIGIN_CHANNEL:
+    return (struct weir__layer_part){weir_v1_Policy_breaker(layering->channel), &plain};
+  case WEIR__ORIGIN_ORGANISATION:
+  case WEIR__ORIGIN_CEILING:
+    return (struct weir__layer_part){weir_v1_Policy_breaker(layering->organisation), &plain};
+  case WEIR__ORIGIN_ENFORCED:
+    return (struct weir__layer_part){weir_v1_Policy_breaker(layering->enforced), &enforced};
+  }
+  return (struct weir__layer_part){.path = &plain};
+}
+
+/* A field that does not fit another: told where the channel says one of the two. */
+static void tell_misfit(struct weir__layering *layering, const struct weir_diagnostic *fault) {
+  static const char *const pairs[][2] = {{"window", "windowBuckets"}, {"maxOpenFor", "openFor"}};
+  const upb_MessageDef *def = weir_v1_Breaker_getmsgdef(layering->schema);
+  const bool is_window = strcmp(fault->path, pairs[0][0]) == 0;
+  struct weir__layer_part parts[2];
+  struct weir__layer_place places[2];
+  for (size_t i = 0; i < 2; i++) {
+    const char *name = pairs[is_window ? 0 : 1][i];
+    const upb_FieldDef *field = upb_MessageDef_FindByJsonNameWithSize(def, name, strlen(name));
+    parts[i] = breaker_part_of(layering, field);
+    places[i] = (struct weir__layer_place){.part = &parts[i], .field = field};
+  }
+  const weir_v1_Breaker *channel = weir_v1_Policy_breaker(layering->channel);
+  const size_t at = parts[0].message != NULL && parts[0].message == channel ? 0 : 1;
+  weir__layer_tell(layering, WEIR_POLICY_REFUSED, &places[at],
+                   parts[1 - at].message != NULL ? &places[1 - at] : NULL,
+                   "%s %s, in what both documents make together", fault->path, fault->message);
+}
+
 /* Each part was right for itself. */
 static void check_breaker(struct weir__layering *layering) {
-  static const struct weir__path path = {.key = "breaker", .key_size = sizeof "breaker" - 1};
-  const upb_MessageDef *def = weir_v1_Breaker_getmsgdef(layering->schema);
   weir_v1_Breaker *breaker = NULL;
   struct weir_breaker_options options;
   struct weir_diagnostic fault;
@@ -185,12 +226,7 @@ static void check_breaker(struct weir__layering *layering) {
   fit_open_times(layering, breaker);
   weir__policy_options_breaker(&options, breaker);
   if (weir__breaker_options_check(&options, &fault) != WEIR_OK) {
-    const struct weir__layer_part part = {.message = breaker, .path = &path};
-    const upb_FieldDef *field =
-        upb_MessageDef_FindByJsonNameWithSize(def, fault.path, strlen(fault.path));
-    const struct weir__layer_place at = {.part = &part, .field = field};
-    weir__layer_tell(layering, WEIR_POLICY_REFUSED, &at, NULL,
-                     "%s, in what both documents make together", fault.message);
+    tell_misfit(layering, &fault);
   }
 }
 

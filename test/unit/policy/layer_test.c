@@ -686,6 +686,20 @@ static void parts_that_do_not_fit_each_other_are_refused(void **state) {
   lay_texts(&laid, "{\"breaker\":{\"windowBuckets\":60}}", "{\"breaker\":{\"window\":\"0.02s\"}}");
   assert_int_equal(laid.both.error, WEIR_ERROR_INVALID_POLICY);
   assert_string_equal(laid.both.diagnostic.path, "breaker.window");
+  assert_string_equal(laid.both.diagnostic.other_path, "breaker.windowBuckets");
+  laid_fini(&laid);
+  lay_texts(&laid, "{\n\"enforce\":{\"breaker\":{\"window\":\"0.02s\"}}}",
+            "{\"breaker\":\n\n{\"windowBuckets\":60}}");
+  assert_int_equal(laid.both.error, WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(laid.both.diagnostic.path, "breaker.windowBuckets");
+  assert_int_equal(laid.both.diagnostic.line, 3);
+  assert_string_equal(laid.both.diagnostic.other_path, "enforce.breaker.window");
+  assert_int_equal(laid.both.diagnostic.other_line, 2);
+  laid_fini(&laid);
+  lay_texts(&laid, "{\"breaker\":{\"openFor\":\"60s\"}}", "{\"breaker\":{\"maxOpenFor\":\"40s\"}}");
+  assert_int_equal(laid.both.error, WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(laid.both.diagnostic.path, "breaker.maxOpenFor");
+  assert_string_equal(laid.both.diagnostic.other_path, "breaker.openFor");
   laid_fini(&laid);
 }
 
