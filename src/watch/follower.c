@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/inotify.h>
 #include <unistd.h>
 
@@ -48,14 +49,19 @@ void weir__follower_walk(struct weir__follower *follower) {
   }
 }
 
-static unsigned event_news(const struct weir__follower *follower,
-                           const struct inotify_event *event) {
+static unsigned event_news(struct weir__follower *follower, const struct inotify_event *event) {
   unsigned news = 0;
   if ((event->mask & IN_Q_OVERFLOW) != 0) {
     return WEIR__NEWS_CHANGED; /* what was lost may have mattered */
   }
   for (size_t i = 0; i < follower->n_paths; i++) {
-    news |= weir__trail_news(&follower->trails[i], event);
+    const unsigned of_path = weir__trail_news(&follower->trails[i], event);
+    if ((of_path & WEIR__NEWS_WRITING) != 0) {
+      follower->is_written[i] = true;
+    } else if (of_path != 0 && (event->mask & IN_ATTRIB) == 0) {
+      follower->is_written[i] = false; /* it was closed, or the path leads to another one */
+    }
+    news |= of_path;
   }
   return news;
 }
@@ -78,6 +84,19 @@ unsigned weir__follower_drain(struct weir__follower *follower) {
     }
   }
   return news;
+}
+
+bool weir__follower_is_written(const struct weir__follower *follower, const char *path) {
+  for (size_t i = 0; i < follower->n_paths; i++) {
+    if (follower->paths[i] == path) {
+      return follower->is_written[i];
+    }
+  }
+  return false;
+}
+
+void weir__follower_settle(struct weir__follower *follower) {
+  memset(follower->is_written, 0, sizeof follower->is_written);
 }
 
 const char *weir__follower_blind(const struct weir__follower *follower) {

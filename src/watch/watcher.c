@@ -76,6 +76,13 @@ static void observe(struct look *look, weir_policy_watcher *watcher) {
 
 /* ---- what it comes to ---- */
 
+static enum weir__text_is text_is(const struct look *look, const weir_policy_watcher *watcher,
+                                  size_t nth) {
+  return weir__follower_is_written(&watcher->follower, look->followed[nth]->path)
+             ? WEIR__TEXT_MAY_GROW
+             : look->texts_are;
+}
+
 static void offer_texts(struct look *look, weir_policy_watcher *watcher) {
   for (size_t i = 0; i < N_FILES; i++) {
     if (look->results[i] == WEIR__FILE_MISSING || look->results[i] == WEIR__FILE_UNREADABLE) {
@@ -88,7 +95,7 @@ static void offer_texts(struct look *look, weir_policy_watcher *watcher) {
       continue;
     }
     switch (weir__documents_offer(&watcher->documents, look->followed[i], &look->texts[i],
-                                  look->texts_are, &look->refusals)) {
+                                  text_is(look, watcher, i), &look->refusals)) {
     case WEIR__OFFER_SAME:
       break;
     case WEIR__OFFER_NEW:
@@ -301,6 +308,9 @@ enum weir__look_end weir__watcher_look(weir_policy_watcher *watcher) {
   }
   const bool due = weir__wakeup_take(&watcher->wakeup);
   const unsigned news = weir__follower_drain(&watcher->follower);
+  if (due) {
+    weir__follower_settle(&watcher->follower);
+  }
   if (due || (news & WEIR__NEWS_CHANGED) != 0) {
     applied = look_at_all(watcher, WEIR__TEXT_IS_WHOLE);
   } else if ((news & WEIR__NEWS_CREATED) != 0) {

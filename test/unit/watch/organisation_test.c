@@ -1,6 +1,7 @@
 /* The organisation's document, followed beside the channel's.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -175,6 +177,39 @@ static void a_bad_document_of_the_organisations_stops_no_other(void **state) {
   assert_int_equal(snapshot_of(watched).n_refused, 2);
 }
 
+/* A program rewrites both in place, and closes one after the other. */
+static void half_of_one_document_is_not_read_because_the_other_is_closed(void **state) {
+  struct watched *watched = *state;
+  static const char half[] = "{\"deadline\": ";
+  static const char rest[] = "{\"defaultTimeout\": \"2s\"}}";
+  start(watched, ENFORCED(60), POLICY(1));
+  const int fd = open(watched->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, half, sizeof half - 1), sizeof half - 1);
+  put_organisation(watched, ENFORCED(50));
+  assert_true(poll_watch(watched)); /* the organisation's */
+  assert_int_equal(snapshot_of(watched).n_refused, 0);
+  assert_int_equal(write(fd, rest, sizeof rest - 1), sizeof rest - 1);
+  assert_int_equal(close(fd), 0);
+  assert_true(wait_and_poll(watched));
+  assert_int_equal(seconds_in_force(watched), 2);
+  assert_int_equal(snapshot_of(watched).n_refused, 0);
+}
+
+/* Nobody closes it: in the end it is what it is. */
+static void half_of_a_document_is_refused_when_it_stays_so(void **state) {
+  struct watched *watched = *state;
+  start(watched, ENFORCED(60), POLICY(1));
+  const int fd = open(watched->path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+  assert_true(fd >= 0);
+  assert_int_equal(write(fd, "{", 1), 1);
+  put_organisation(watched, ENFORCED(50));
+  assert_true(poll_watch(watched));
+  assert_false(wait_and_poll(watched)); /* by the timer */
+  assert_int_equal(snapshot_of(watched).n_refused, 1);
+  assert_int_equal(close(fd), 0);
+}
+
 static void rules_stay_when_their_file_is_gone(void **state) {
   struct watched *watched = *state;
   start(watched, ENFORCED(20), CEILING(1, 15));
@@ -272,6 +307,8 @@ int main(void) {
       TEST(rules_that_the_channel_breaks_wait_for_it),
       TEST(new_rules_hold_although_the_channels_new_document_is_refused),
       TEST(a_bad_document_of_the_organisations_stops_no_other),
+      TEST(half_of_one_document_is_not_read_because_the_other_is_closed),
+      TEST(half_of_a_document_is_refused_when_it_stays_so),
       TEST(rules_stay_when_their_file_is_gone),
       TEST(the_organisations_document_has_to_be_there),
       TEST(the_environment_names_it_unless_the_options_do),
