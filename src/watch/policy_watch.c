@@ -28,6 +28,7 @@ static void watcher_destroy(weir_policy_watcher *watcher) {
   weir__follower_fini(&watcher->follower);
   weir__documents_fini(&watcher->documents);
   weir__channel_group_fini(&watcher->group);
+  (void)pthread_cond_destroy(&watcher->guarded.looked);
   (void)pthread_mutex_destroy(&watcher->guarded.mutex);
   weir__free(allocator, watcher->organisation);
   weir__free(allocator, watcher->path);
@@ -57,8 +58,11 @@ static bool looks_itself(weir_policy_watcher *watcher) {
 
 static void end_thread(weir_policy_watcher *watcher) {
   if (watcher->has_thread) {
-    /* relaxed: the bell's write and read order it */
+    (void)pthread_mutex_lock(&watcher->guarded.mutex);
+    /* relaxed: the mutex orders it, or the bell's write and read */
     atomic_store_explicit(&watcher->ending, true, memory_order_relaxed);
+    (void)pthread_cond_broadcast(&watcher->guarded.looked);
+    (void)pthread_mutex_unlock(&watcher->guarded.mutex);
     weir__wakeup_ring(&watcher->wakeup);
     (void)pthread_join(watcher->thread, NULL);
   }
@@ -89,6 +93,7 @@ static void *thread_run(void *argument) {
   (void)pthread_mutex_unlock(&watcher->guarded.mutex);
   for (;;) {
     weir__wakeup_wait(&watcher->wakeup);
+    weir__watcher_wait_for_turn(watcher);
     if (atomic_load_explicit(&watcher->ending, memory_order_relaxed)) { /* as where it is set */
       return NULL;
     }
@@ -224,6 +229,7 @@ static enum weir_error watcher_new(const char *path,
   }
   watcher->options.initial_policy = NULL; /* as the path */
   (void)pthread_mutex_init(&watcher->guarded.mutex, NULL);
+  (void)pthread_cond_init(&watcher->guarded.looked, NULL);
   *watcher_out = watcher;
   return WEIR_OK;
 }

@@ -279,9 +279,21 @@ static bool look_begin(weir_policy_watcher *watcher) {
   return is_first;
 }
 
+/* After one that has ended the watcher, nobody looks any more. */
 static void look_end(weir_policy_watcher *watcher) {
   (void)pthread_mutex_lock(&watcher->guarded.mutex);
-  watcher->guarded.looking = false;
+  watcher->guarded.looking = watcher->freed;
+  (void)pthread_cond_broadcast(&watcher->guarded.looked);
+  (void)pthread_mutex_unlock(&watcher->guarded.mutex);
+}
+
+void weir__watcher_wait_for_turn(weir_policy_watcher *watcher) {
+  (void)pthread_mutex_lock(&watcher->guarded.mutex);
+  /* relaxed: it is set under the mutex */
+  while (watcher->guarded.looking &&
+         !atomic_load_explicit(&watcher->ending, memory_order_relaxed)) {
+    (void)pthread_cond_wait(&watcher->guarded.looked, &watcher->guarded.mutex);
+  }
   (void)pthread_mutex_unlock(&watcher->guarded.mutex);
 }
 

@@ -41,7 +41,8 @@ struct weir_policy_watcher {
 
   struct {
     pthread_mutex_t mutex;
-    bool looking;
+    pthread_cond_t looked; /* a look is over, or the thread is to end */
+    bool looking;          /* for good, once a callback of the look has ended the watcher */
     pthread_t looker; /* if so */
     struct weir_policy_watch_snapshot snapshot;
   } guarded;
@@ -63,5 +64,8 @@ enum weir__look_end {
 
 /* Looks, if there is news. Nothing happens while another look is under way. */
 enum weir__look_end weir__watcher_look(weir_policy_watcher *watcher);
+
+/* Sleeps while another thread looks, which leaves the descriptor readable. */
+void weir__watcher_wait_for_turn(weir_policy_watcher *watcher);
 
 #endif /* WEIR_SRC_WATCH_WATCHER_H */

@@ -111,6 +111,42 @@ static void callbacks_in_the_thread_may_end_the_watcher(void **state) {
   watched->watcher = NULL;
 }
 
+/* Ends the watcher when it is not the watcher's thread that has looked; there is more to look at
+ * then. */
+struct poller {
+  struct watched *watched;
+  pthread_t thread;
+  bool has_freed;
+};
+
+static void free_as_poller(void *context, weir_policy *policy, uint64_t generation) {
+  struct poller *poller = context;
+  (void)policy;
+  (void)generation;
+  if (pthread_equal(pthread_self(), poller->thread)) {
+    put_over(poller->watched, "policy.json", POLICY(4));
+    weir_policy_watcher_free(poller->watched->watcher);
+    poller->has_freed = true;
+  }
+}
+
+static void who_polls_beside_the_thread_may_end_the_watcher(void **state) {
+  struct watched *watched = *state;
+  struct poller poller = {.watched = watched, .thread = pthread_self()};
+  watched->options.on_change = free_as_poller;
+  watched->options.context = &poller;
+  watched->options.on_refused = NULL;
+  for (int i = 0; i < 20; i++) {
+    poller.has_freed = false;
+    start_with_thread(watched);
+    for (unsigned nth = 0; !poller.has_freed; nth++) {
+      put_over(watched, "policy.json", nth % 2 == 0 ? POLICY(2) : POLICY(3));
+      (void)poll_watch(watched);
+    }
+    watched->watcher = NULL;
+  }
+}
+
 static void an_idle_thread_ends_at_once(void **state) {
   struct watched *watched = *state;
   for (int i = 0; i < 50; i++) {
@@ -242,6 +278,7 @@ int main(void) {
       TEST(the_thread_has_a_name_and_no_signals_and_ends_with_the_watcher),
       TEST(a_reload_has_the_thread_look),
       TEST(callbacks_in_the_thread_may_end_the_watcher),
+      TEST(who_polls_beside_the_thread_may_end_the_watcher),
       TEST(an_idle_thread_ends_at_once),
       TEST(the_thread_polls_where_it_is_to),
       TEST(the_child_of_a_fork_may_free_it),
