@@ -248,8 +248,8 @@ WEIR_API void weir_breaker_settle(weir_breaker *breaker, struct weir_breaker_tic
 WEIR_API void weir_breaker_release(weir_breaker *breaker, struct weir_breaker_ticket *ticket);
 
 /* Says whether a call that was let through may make a further attempt: the breaker is CLOSED and,
- * if the ticket is not spent, has been since; or it only watches (WEIR_BREAKER_MODE_SHADOW,
- * WEIR_BREAKER_OVERRIDE_DISABLED).
+ * if the ticket is not spent, has been since, or WEIR_BREAKER_OVERRIDE_DISABLED; or it only watches
+ * (WEIR_BREAKER_MODE_SHADOW, WEIR_BREAKER_OVERRIDE_DISABLED).
  *
  * Ownership: nothing changes hands.
  * Threads:   any thread.

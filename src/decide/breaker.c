@@ -406,7 +406,7 @@ bool weir__breaker_still_admits(const weir_breaker *breaker, enum weir_breaker_m
   }
   return weir__breaker_phase_state(phase) == WEIR_BREAKER_CLOSED &&
          (ticket->stage == WEIR_BREAKER_TICKET_SPENT ||
-          weir__breaker_phase_generation(phase) == ticket->generation);
+          ticket->generation >= weir__breaker_phase_unbroken_since(phase));
 }
 
 bool weir_breaker_still_admits(const weir_breaker *breaker,
@@ -426,6 +426,20 @@ static enum weir__breaker_stage stage_of(enum weir_breaker_override override) {
   return WEIR__BREAKER_STAGE_CLOSED;
 }
 
+/* What an override makes of `phase`. One that only stops the counting is no break for calls that are
+ * under way, nor is its end. */
+static uint64_t phase_overridden(uint64_t phase, enum weir_breaker_override override) {
+  uint64_t generation = weir__breaker_phase_generation(phase) + 1;
+  uint64_t unbroken = 0;
+  if (override != WEIR_BREAKER_OVERRIDE_OPEN &&
+      weir__breaker_phase_state(phase) == WEIR_BREAKER_CLOSED) {
+    unbroken = generation - weir__breaker_phase_unbroken_since(phase);
+    unbroken =
+        unbroken < WEIR__BREAKER_MAX_REOPENINGS ? unbroken : WEIR__BREAKER_MAX_REOPENINGS;
+  }
+  return weir__breaker_phase_make(generation, unbroken, stage_of(override));
+}
+
 void weir_breaker_set_override(weir_breaker *breaker, enum weir_breaker_override override,
                                struct weir_breaker_view *view_out) {
   struct weir_breaker_view unseen;
@@ -434,8 +448,7 @@ void weir_breaker_set_override(weir_breaker *breaker, enum weir_breaker_override
   uint64_t phase = weir__breaker_phase_load(breaker);
   while (weir__breaker_phase_override(phase) != override) {
     uint64_t from = phase;
-    uint64_t to =
-        weir__breaker_phase_make(weir__breaker_phase_generation(phase) + 1, 0, stage_of(override));
+    uint64_t to = phase_overridden(phase, override);
     if (weir__breaker_phase_exchange(breaker, &phase, to)) {
       view_change(view, from, to, wait_ns);
       return;

@@ -10,7 +10,9 @@
 
 #include "src/decide/breaker.h"
 
-/* Generation (42 bits), reopenings since it was last closed for good (19 bits), stage (3 bits). */
+/* Generation (42 bits), reopenings since it was last closed for good (19 bits), stage (3 bits).
+ * Where it is CLOSED or DISABLED, there are none; in their place is in how many generations before
+ * this one it was so, too, without a break. */
 #define WEIR__BREAKER_STAGE_BITS 3
 #define WEIR__BREAKER_REOPENINGS_BITS 19
 #define WEIR__BREAKER_MAX_REOPENINGS ((UINT64_C(1) << WEIR__BREAKER_REOPENINGS_BITS) - 1)
@@ -70,6 +72,14 @@ static inline enum weir_breaker_override weir__breaker_phase_override(uint64_t p
   }
   return stage == WEIR__BREAKER_STAGE_DISABLED ? WEIR_BREAKER_OVERRIDE_DISABLED
                                                : WEIR_BREAKER_OVERRIDE_NONE;
+}
+
+/* The first generation from which on no call was refused, up to this one, that admits. */
+static inline uint64_t weir__breaker_phase_unbroken_since(uint64_t phase) {
+  enum weir__breaker_stage stage = weir__breaker_phase_stage(phase);
+  bool counts = stage == WEIR__BREAKER_STAGE_CLOSED || stage == WEIR__BREAKER_STAGE_DISABLED;
+  return weir__breaker_phase_generation(phase) -
+         (counts ? weir__breaker_phase_reopenings(phase) : 0);
 }
 
 /* Acquire: with the phase comes what was written before it, which is at_ns. */

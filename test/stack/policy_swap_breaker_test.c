@@ -161,6 +161,29 @@ static void breakers_can_be_switched_off_and_on_under_calls(void **state) {
   unary_fini(&without);
 }
 
+static void a_call_that_waits_for_a_retry_goes_on_when_breakers_were_off_meanwhile(void **state) {
+  struct fixture *f = *state;
+  struct unary unary;
+  f->breaker.min_requests = 100;
+  f->method.retry.max_attempts = 2;
+  f->method.retry.initial_backoff_ns = MS(30);
+  fixture_open(f);
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  unary_init(f, &unary);
+  unary_start(f, &unary);
+  run_until(f, f->clock.now_ns + MS(1));
+  assert_int_equal(f->transport.n_sent, 1);
+  f->breaker.enabled = false;
+  fixture_swap(f);
+  f->breaker.enabled = true;
+  fixture_swap(f);
+  run_until_idle(f);
+  assert_int_equal(f->transport.n_sent, 2);
+  assert_int_equal(unary_report(&unary).n_attempts, 2);
+  assert_int_equal(unary_report(&unary).reason, WEIR_REASON_ATTEMPTS_EXHAUSTED);
+  unary_fini(&unary);
+}
+
 static void a_scope_can_change_under_calls(void **state) {
   struct fixture *f = *state;
   struct unary before;
@@ -228,6 +251,7 @@ int main(void) {
       TEST(failures_count_across_a_swap),
       TEST(what_is_set_by_hand_holds_on),
       TEST(breakers_can_be_switched_off_and_on_under_calls),
+      TEST(a_call_that_waits_for_a_retry_goes_on_when_breakers_were_off_meanwhile),
       TEST(a_scope_can_change_under_calls),
       TEST(who_is_told_of_a_swap_may_destroy_the_channel),
   };

@@ -282,6 +282,30 @@ static void call_admitted_before_the_trip_moves_nothing_after_it(void **state) {
   fixture_breaker_end(f);
 }
 
+static void ticket_is_as_good_after_the_breaker_was_disabled(void **state) {
+  struct fixture *f = *state;
+  fixture_breaker(f);
+  struct weir_breaker_ticket call = fixture_admit(f, T0);
+  for (int i = 0; i < 3; i++) {
+    weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_DISABLED, NULL);
+    assert_true(weir_breaker_still_admits(f->breaker, &call));
+    weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_NONE, NULL);
+    assert_true(weir_breaker_still_admits(f->breaker, &call));
+  }
+  struct weir_breaker_ticket later = fixture_admit(f, T0);
+  weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_OPEN, NULL);
+  weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_DISABLED, NULL);
+  weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_NONE, NULL);
+  assert_false(weir_breaker_still_admits(f->breaker, &call)); /* it was open in between */
+  assert_false(weir_breaker_still_admits(f->breaker, &later));
+  struct weir_breaker_ticket last = fixture_admit(f, T0);
+  fixture_trip(f, T0);
+  weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_DISABLED, NULL);
+  weir_breaker_set_override(f->breaker, WEIR_BREAKER_OVERRIDE_NONE, NULL);
+  assert_false(weir_breaker_still_admits(f->breaker, &last));
+  fixture_breaker_end(f);
+}
+
 static void ticket_says_whether_the_breaker_is_still_closed(void **state) {
   struct fixture *f = *state;
   f->options.probes = 1;
@@ -552,6 +576,7 @@ int main(void) {
       TEST(lease_without_end_holds),
       TEST(probe_of_an_earlier_half_open_period_moves_nothing),
       TEST(call_admitted_before_the_trip_moves_nothing_after_it),
+      TEST(ticket_is_as_good_after_the_breaker_was_disabled),
       TEST(ticket_says_whether_the_breaker_is_still_closed),
       TEST(stays_open_for_the_jittered_and_grown_time),
       TEST(growth_starts_again_when_it_has_closed),
