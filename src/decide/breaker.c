@@ -434,8 +434,7 @@ static uint64_t phase_overridden(uint64_t phase, enum weir_breaker_override over
   if (override != WEIR_BREAKER_OVERRIDE_OPEN &&
       weir__breaker_phase_state(phase) == WEIR_BREAKER_CLOSED) {
     unbroken = generation - weir__breaker_phase_unbroken_since(phase);
-    unbroken =
-        unbroken < WEIR__BREAKER_MAX_REOPENINGS ? unbroken : WEIR__BREAKER_MAX_REOPENINGS;
+    unbroken = unbroken < WEIR__BREAKER_MAX_REOPENINGS ? unbroken : WEIR__BREAKER_MAX_REOPENINGS;
   }
   return weir__breaker_phase_make(generation, unbroken, stage_of(override));
 }

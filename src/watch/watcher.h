@@ -43,7 +43,7 @@ struct weir_policy_watcher {
     pthread_mutex_t mutex;
     pthread_cond_t looked; /* a look is over, or the thread is to end */
     bool looking;          /* for good, once a callback of the look has ended the watcher */
-    pthread_t looker; /* if so */
+    pthread_t looker;      /* if so */
     struct weir_policy_watch_snapshot snapshot;
   } guarded;
 };
