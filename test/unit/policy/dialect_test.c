@@ -252,7 +252,7 @@ static void load_deep(struct loaded *loaded, size_t depth) {
   memcpy(text, begin, n);
   memset(text + n, '[', n_arrays);
   memset(text + n + n_arrays, ']', n_arrays);
-  memcpy(text + n + 2 * n_arrays, "}}", 2);
+  memset(text + n + 2 * n_arrays, '}', 2);
   loaded_from_bytes(loaded, text, n + 2 * n_arrays + 2, LOAD_STRICT);
   free(text);
 }
@@ -280,7 +280,8 @@ static void four_mebibytes_are_read_and_no_more(void **state) {
   char *text = malloc(WEIR__JSON_MAX_SIZE + 1);
   assert_non_null(text);
   memset(text, ' ', WEIR__JSON_MAX_SIZE + 1);
-  memcpy(text, "{}", 2);
+  text[0] = '{';
+  text[1] = '}';
   loaded_from_bytes(&loaded, text, WEIR__JSON_MAX_SIZE, LOAD_STRICT);
   assert_int_equal(loaded.error, WEIR_OK);
   loaded_fini(&loaded);

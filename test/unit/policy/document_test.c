@@ -829,6 +829,7 @@ static void load_ten_thousand(const char *more, enum origin origin) {
   assert_true(borrowed < sizeof text);
   if (origin == FROM_FILE) {
     char path[256];
+    /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
     const char *folder = getenv("TEST_TMPDIR");
     snprintf(path, sizeof path, "%s/methods.json", folder != NULL ? folder : "/tmp");
     FILE *file = fopen(path, "wb");

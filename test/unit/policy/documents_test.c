@@ -466,6 +466,7 @@ static void a_pipe_is_not_waited_for(void **state) {
   char path[256];
   struct weir_diagnostic diagnostic;
   weir_policy *policy = NULL;
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *folder = getenv("TEST_TMPDIR");
   snprintf(path, sizeof path, "%s/pipe", folder != NULL ? folder : "/tmp");
   (void)unlink(path);
@@ -493,6 +494,7 @@ static void a_file_that_is_too_large_is_not_read_to_its_end(void **state) {
   (void)state;
   static const off_t sizes[] = {WEIR__JSON_MAX_SIZE + 1, (off_t)1 << 30};
   char path[256];
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *folder = getenv("TEST_TMPDIR");
   snprintf(path, sizeof path, "%s/large", folder != NULL ? folder : "/tmp");
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {

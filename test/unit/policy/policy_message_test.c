@@ -192,7 +192,7 @@ static void assert_same_method(const struct weir_method_options *a,
   assert_int_equal(a->max_response_bytes, b->max_response_bytes);
   assert_int_equal(a->retry.max_attempts, b->retry.max_attempts);
   assert_int_equal(a->translation == NULL, b->translation == NULL);
-  if (a->translation != NULL) {
+  if (a->translation != NULL && b->translation != NULL) {
     assert_same_translation(a->translation, b->translation);
   }
 }
