@@ -94,19 +94,40 @@ static bool make_table(struct weir__layering *layering, struct weir__method_tabl
 
 /* ---- demands ---- */
 
+/* All that is enforced on one name is looked at for each entry that has it. */
+#define MAX_DEMANDS_ON_NAME 64
+
+static void refuse_demand(struct weir__layering *layering, uint32_t entry, uint32_t nth_name) {
+  const struct entries enforced = entries_of(layering->enforced, &enforced_list);
+  struct weir__path path;
+  const struct weir__layer_part part = part_of(&enforced, entry, &path);
+  const struct weir__layer_place at = {
+      .part = &part,
+      .field = weir__layer_field(weir_v1_MethodConfig_getmsgdef(layering->schema), "name"),
+      .element = nth_name + 1};
+  weir__layer_tell(layering, WEIR_POLICY_REFUSED, &at, NULL,
+                   "stands in more than %d entries that enforce something", MAX_DEMANDS_ON_NAME);
+}
+
+/* `nth` of all names, `nth_name` of the entry's. */
 static void add_demand(struct weir__layering *layering, uint32_t entry, const weir_v1_Name *name,
-                       uint32_t nth) {
+                       uint32_t nth, uint32_t nth_name) {
   struct weir__layer_demand *demands = layering->demands;
   const struct text path = path_of(layering, name);
-  demands[nth] = (struct weir__layer_demand){.entry = entry, .next = WEIR__METHOD_NONE};
+  demands[nth] = (struct weir__layer_demand){.entry = entry, .next = WEIR__METHOD_NONE, .n = 1};
   if (path.text == NULL) {
     return;
   }
   const uint32_t first =
       weir__method_table_insert(&layering->demand_table, path.text, path.size, nth);
-  if (first != WEIR__METHOD_NONE) {
+  if (first == WEIR__METHOD_NONE) {
+    return;
+  }
+  if (demands[first].n++ < MAX_DEMANDS_ON_NAME) {
     demands[nth].next = demands[first].next;
     demands[first].next = nth;
+  } else if (demands[first].n == MAX_DEMANDS_ON_NAME + 1) {
+    refuse_demand(layering, entry, nth_name);
   }
 }
 
@@ -127,7 +148,7 @@ void weir__layer_collect_demands(struct weir__layering *layering) {
     size_t n = 0;
     const weir_v1_Name *const *names = weir_v1_MethodConfig_name(enforced.configs[i], &n);
     for (size_t j = 0; j < n && !layering->out_of_memory; j++) {
-      add_demand(layering, (uint32_t)i, names[j], nth++);
+      add_demand(layering, (uint32_t)i, names[j], nth++, (uint32_t)j);
     }
   }
 }

@@ -46,6 +46,7 @@ struct weir__layer_target {
 struct weir__layer_demand {
   uint32_t entry; /* of enforce.methodConfig */
   uint32_t next;  /* of the same name; WEIR__METHOD_NONE = none */
+  uint32_t n;     /* of the first of a name: how many there are */
 };
 
 /* The first demands of what a name stands for: WEIR__METHOD_NONE where there are none. Two names

@@ -472,6 +472,26 @@ static void a_document_must_not_contradict_what_it_enforces(void **state) {
   }
 }
 
+/* With thousands of them a document would be looked at for minutes. */
+static void a_name_stands_in_64_entries_that_enforce_at_most(void **state) {
+  (void)state;
+  for (size_t n = 64; n <= 66; n++) {
+    char text[4096] = "{\"enforce\":{\"methodConfig\":[{\"name\":[{\"service\":\"a.S\"}]}";
+    struct loaded loaded;
+    for (size_t i = 0; i < n; i++) {
+      strcat(text, ",{\"name\":[{\"service\":\"a.T\"},{}]}");
+    }
+    strcat(text, "]}}");
+    loaded_from_text(&loaded, text, LOAD_STRICT);
+    assert_int_equal(loaded.n_refused, n == 64 ? 0 : 2);
+    if (n > 64) {
+      assert_string_equal(loaded.diagnostic.path, "enforce.methodConfig[65].name[0]");
+      assert_true(loaded.diagnostic.column > 0);
+    }
+    loaded_fini(&loaded);
+  }
+}
+
 static void a_document_alone_is_in_force_as_it_stands(void **state) {
   (void)state;
   struct loaded loaded;
@@ -714,6 +734,7 @@ int main(void) {
       cmocka_unit_test(codes_of_both_make_one_table),
       cmocka_unit_test(what_is_passed_on_is_the_channels_or_else_the_organisations),
       cmocka_unit_test(a_document_must_not_contradict_what_it_enforces),
+      cmocka_unit_test(a_name_stands_in_64_entries_that_enforce_at_most),
       cmocka_unit_test(a_document_alone_is_in_force_as_it_stands),
       cmocka_unit_test(what_enforces_nothing_is_warned_of),
       cmocka_unit_test(every_problem_is_told),
