@@ -171,8 +171,8 @@ static void fit_open_times(struct weir__layering *layering, weir_v1_Breaker *bre
   }
 }
 
-/* The part of a document that a field of the merged breaker is from; its message is NULL for what is
- * built in. */
+/* The part of a document that a field of the merged breaker is from; its message is NULL for what
+ * is built in. */
 static struct weir__layer_part breaker_part_of(const struct weir__layering *layering,
                                                const upb_FieldDef *field) {
   static const struct weir__path plain = {.key = "breaker", .key_size = sizeof "breaker" - 1};
