@@ -156,7 +156,12 @@ static bool ends_with(const char *text, const char *end) {
   return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* A load gives its warnings no names. There are few kinds, and a key has one. */
+static bool begins_with(const char *text, const char *begin) {
+  return strncmp(text, begin, strlen(begin)) == 0;
+}
+
+/* A load gives its warnings no names. There are few kinds; two are of any key, and of the others a
+ * key has one. */
 static const char *load_warning_id(const struct weir_diagnostic *problem) {
   static const struct {
     const char *path_end;
@@ -168,6 +173,12 @@ static const char *load_warning_id(const struct weir_diagnostic *problem) {
       {".defaultTimeout", "timeout"},
       {".defaultStreamTimeout", "timeout"},
   };
+  if (begins_with(problem->message, "enforces nothing")) {
+    return "enforces-nothing";
+  }
+  if (begins_with(problem->message, "unknown key")) {
+    return "unknown-key";
+  }
   for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
     if (ends_with(problem->path, ids[i].path_end)) {
       return ids[i].id;

@@ -160,6 +160,14 @@ def lenient_makes_unknown_keys_warnings_and_nothing_else():
     same(run.status, ACCEPTED)
     has(run.stdout, "unknown.json:1:2: warning: later: unknown key [unknown-key]")
     same(Run("check", "--lenient", write("wrong.json", '{"name": 1}')).status, REFUSED)
+    run = Run("check", "--lenient", write("key.json", '{"methodConfig": [{"name": [{}], "x": {"timeout": 1}}]}'))
+    has(run.stdout, "key.json:1:34: warning: methodConfig[0].x: unknown key [unknown-key]")
+
+
+def what_enforces_nothing_is_warned_of_as_that():
+    run = Run("check", "-q", write("nothing.json", '{"enforce": {"translation": {"boundary": false}}}'))
+    same((run.status, run.stdout), (ACCEPTED, "nothing.json:1:42: warning: enforce.translation.boundary: "
+                                    "enforces nothing: no value is weaker [enforces-nothing]\n"))
 
 
 def counts_what_it_does_not_keep():
@@ -666,8 +674,8 @@ def the_document_shows_what_is_printed():
 def the_document_tells_of_every_warning():
     document = read(DOCUMENT)
     ids = {warning[0] for _, expected in WARNINGS for warning in expected}
-    ids |= {"attempts-clamped", "entry-without-name", "hedging-ignored", "invalid", "name-wildcard", "unknown-key",
-            "weaker", "ceiling"}
+    ids |= {"attempts-clamped", "enforces-nothing", "entry-without-name", "hedging-ignored", "invalid", "name-wildcard",
+            "unknown-key", "weaker", "ceiling"}
     for name in sorted(ids):
         has(document, "`%s`" % name)
 
@@ -677,6 +685,7 @@ TESTS = [
     tells_the_same_verdict_in_json,
     tells_all_problems_of_a_document,
     lenient_makes_unknown_keys_warnings_and_nothing_else,
+    what_enforces_nothing_is_warned_of_as_that,
     counts_what_it_does_not_keep,
     names_both_places_of_what_is_weaker,
     accepts_what_is_as_strict_and_tells_the_worst_case_of_both,
