@@ -10,6 +10,7 @@
 #include <upb/map.h>
 #include <weir/outcome.h>
 
+#include "cmd/weirctl/enforced.h"
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/simulate.h"
 #include "src/policy/duration.h"
@@ -24,6 +25,7 @@ void effective_values_clear(struct effective_values *values) {
   for (size_t i = 0; i < values->n; i++) {
     json_decref(values->list[i].value);
     json_decref(values->list[i].said);
+    json_decref(values->list[i].bound.json);
   }
   values->n = 0;
 }
@@ -118,7 +120,7 @@ static json_t *list_json(const upb_FieldDef *field, const upb_Array *array) {
   return list;
 }
 
-static json_t *field_json(const upb_FieldDef *field, upb_MessageValue value) {
+json_t *effective_field_json(const upb_FieldDef *field, upb_MessageValue value) {
   return upb_FieldDef_IsRepeated(field) ? list_json(field, value.array_val)
                                         : single_json(field, value);
 }
@@ -320,7 +322,7 @@ static void add_core_value(struct effective_value *value, json_t *core) {
 
 static json_t *said_json(const struct level *level, const upb_FieldDef *field) {
   const upb_Message *sayer = sayer_of(level, field);
-  return sayer != NULL ? field_json(field, upb_Message_Get(sayer, field)) : NULL;
+  return sayer != NULL ? effective_field_json(field, upb_Message_Get(sayer, field)) : NULL;
 }
 
 static void add_field(struct walk *walk, const char *prefix, const struct level *level,
@@ -330,14 +332,14 @@ static void add_field(struct walk *walk, const char *prefix, const struct level 
   value->none = none_of(field);
   value->origin = origin_of(walk, level, field);
   if (is_said(level->held, field)) {
-    value->value = field_json(field, upb_Message_Get(level->held, field));
+    value->value = effective_field_json(field, upb_Message_Get(level->held, field));
   } else if (core != NULL) {
     add_core_value(value, core);
   } else {
     value->value = json_null();
   }
   json_t *said = value->origin.kind == WEIR__ORIGIN_CEILING && is_said(level->channel, field)
-                     ? field_json(field, upb_Message_Get(level->channel, field))
+                     ? effective_field_json(field, upb_Message_Get(level->channel, field))
                      : said_json(level, field);
   if (said != NULL && !json_equal(said, value->value)) {
     value->said = said;
@@ -347,40 +349,6 @@ static void add_field(struct walk *walk, const char *prefix, const struct level 
 }
 
 /* ---- what is not there ---- */
-
-/* What is enforced: by the organisation's document, or by one that is used alone. */
-static const weir_v1_Policy *enforced_of(const struct effective *effective) {
-  const struct weir__layered *layered = &effective->view.layered;
-  const weir_v1_Policy *by =
-      effective->organisation_loaded ? layered->organisation.policy : layered->channel.policy;
-  return by != NULL && weir_v1_Policy_has_enforce(by) ? weir_v1_Policy_enforce(by) : NULL;
-}
-
-/* Whether a name is the method's, its service's or everything's. */
-static bool covers(const weir_v1_Name *name, const char *path) {
-  const upb_StringView service = weir_v1_Name_service(name);
-  const upb_StringView method = weir_v1_Name_method(name);
-  if (service.size == 0) {
-    return true;
-  }
-  if (strncmp(path + 1, service.data, service.size) != 0 || path[1 + service.size] != '/') {
-    return false;
-  }
-  const char *rest = path + 2 + service.size;
-  return method.size == 0 ||
-         (strlen(rest) == method.size && memcmp(rest, method.data, method.size) == 0);
-}
-
-static bool entry_covers(const weir_v1_MethodConfig *config, const char *path) {
-  size_t n = 0;
-  const weir_v1_Name *const *names = weir_v1_MethodConfig_name(config, &n);
-  for (size_t i = 0; i < n; i++) {
-    if (covers(names[i], path)) {
-      return true;
-    }
-  }
-  return false;
-}
 
 /* Retries may be forbidden where nobody wants any. */
 static struct weir__origin ban_of(const struct walk *walk, const upb_FieldDef *field) {
@@ -393,7 +361,7 @@ static struct weir__origin ban_of(const struct walk *walk, const upb_FieldDef *f
   for (size_t i = 0; i < n; i++) {
     const weir_v1_RetryPolicy *bound = weir_v1_MethodConfig_retry_policy(configs[i]);
     if (bound != NULL && weir_v1_RetryPolicy_max_attempts(bound) == 1 &&
-        entry_covers(configs[i], walk->path)) {
+        enforced_covers(configs[i], walk->path)) {
       return weir__layered_origin(
           &walk->effective->view.layered, bound,
           upb_MessageDef_FindFieldByName(upb_FieldDef_MessageSubDef(field), "max_attempts"));
@@ -685,6 +653,7 @@ void effective_values_method(struct effective_values *values, const struct effec
     }
   }
   note_cut_timeout(values, from, level.method);
+  enforced_note(values, from, effective, path);
 }
 
 void effective_values_channel(struct effective_values *values, const struct effective *effective,
@@ -713,4 +682,5 @@ void effective_values_channel(struct effective_values *values, const struct effe
               simulation_limit_ns(&method, WEIR_CALL_SHAPE_STREAM, SIMULATION_OWN_NONE));
   note_cut_ratio(values, from, effective);
   note_moved_default(values, from);
+  enforced_note(values, from, effective, NULL);
 }

@@ -14,6 +14,14 @@
 #define EFFECTIVE_PATH_SIZE 96
 #define EFFECTIVE_NOTE_SIZE 96
 
+/* What is enforced on a value. */
+struct effective_bound {
+  const upb_FieldDef *field; /* NULL: nothing */
+  upb_MessageValue value;
+  json_t *json; /* likewise; NULL: nothing */
+  struct weir__origin origin;
+};
+
 struct effective_value {
   char path[EFFECTIVE_PATH_SIZE]; /* "retryPolicy.maxAttempts" */
   json_t *value;                  /* null: there is none */
@@ -21,6 +29,7 @@ struct effective_value {
   const char *none; /* what to call null: "no retries" */
   char note[EFFECTIVE_NOTE_SIZE];
   struct weir__origin origin;
+  struct effective_bound bound;
 };
 
 /* Zeroed at first. */
@@ -48,6 +57,9 @@ enum effective_part {
 
 void effective_values_channel(struct effective_values *values, const struct effective *effective,
                               enum effective_part part);
+
+/* A field's value as a document would say it. */
+json_t *effective_field_json(const upb_FieldDef *field, upb_MessageValue value);
 
 /* For a person; free() ends it. */
 char *effective_value_text(const json_t *value, const char *none);

@@ -10,6 +10,7 @@
 
 #include "cmd/weirctl/effective.h"
 #include "cmd/weirctl/effective_values.h"
+#include "cmd/weirctl/enforced.h"
 #include "cmd/weirctl/explain_outcome.h"
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/simulate.h"
@@ -215,6 +216,20 @@ static void pad(const struct output *output, size_t width, size_t column) {
   output_text(output, STYLE_PLAIN, "%*s", width < column ? (int)(column - width) : 2, "");
 }
 
+/* What is enforced shows also where a value is from elsewhere, and strict enough. */
+static void print_bound(const struct explained *explained, const struct effective_value *value,
+                        const struct output *output) {
+  if (value->bound.json == NULL || value->origin.kind == WEIR__ORIGIN_ENFORCED) {
+    return;
+  }
+  char *text = effective_value_text(value->bound.json, value->none);
+  output_text(output, STYLE_PLAIN, "; %s", enforced_words(value));
+  output_foreign(output, STYLE_PLAIN, text);
+  output_text(output, STYLE_PLAIN, ": ");
+  effective_print_origin(&explained->effective, &value->bound.origin, output);
+  free(text);
+}
+
 static void print_value(const struct explained *explained, const struct effective_value *value,
                         const struct output *output) {
   char *text = effective_value_text(value->value, value->none);
@@ -233,6 +248,7 @@ static void print_value(const struct explained *explained, const struct effectiv
   }
   pad(output, width, VALUE_WIDTH);
   effective_print_origin(&explained->effective, &value->origin, output);
+  print_bound(explained, value, output);
   if (value->note[0] != '\0') {
     output_text(output, STYLE_FAINT, "  %s", value->note);
   }
@@ -316,6 +332,13 @@ static json_t *value_json(const struct explained *explained, const struct effect
   }
   (void)json_object_set_new(object, "origin",
                             effective_origin_json(&explained->effective, &value->origin));
+  if (value->bound.json != NULL) {
+    json_t *bound = json_object();
+    (void)json_object_set(bound, "value", value->bound.json);
+    (void)json_object_set_new(bound, "origin",
+                              effective_origin_json(&explained->effective, &value->bound.origin));
+    (void)json_object_set_new(object, "enforced", bound);
+  }
   return object;
 }
 

@@ -202,6 +202,36 @@ def what_the_organisation_says_is_told_with_its_file():
          {"kind": "ENFORCED", "file": "org.json", "line": 7, "column": 92})
 
 
+def what_is_enforced_shows_where_a_value_is_strict_enough_by_itself():
+    write("enforced.json", """{"enforce": {
+  "breaker": {"enabled": true},
+  "translation": {"boundary": true, "codes": {"ABORTED": "INTERNAL"}, "keepMetadata": ["a-b"]},
+  "methodConfig": [{"name": [{}], "timeout": "9s"},
+                   {"name": [{"service": "a.B"}], "timeout": "3s",
+                    "retryPolicy": {"maxAttempts": 4}},
+                   {"name": [{"service": "a.B", "method": "C"}], "timeout": "5s"}]
+}}""")
+    write("same.json", """{"breaker": {"enabled": true},
+ "translation": {"keepMetadata": ["a-b"]},
+ "methodConfig": [{"name": [{"service": "a.B"}], "timeout": "2s", %s}]}""" % RETRIES)
+    lines = Run("explain", "same.json", "a.B/C", "--org", "enforced.json").lines()
+    for path, expected in [
+            ("timeout", "2s same.json:3:61; at most 3s: org enforced.json:5:62 (enforced)"),
+            ("retryPolicy.maxAttempts", "3 same.json:3:98; at most 4: org enforced.json:6:52 (enforced)"),
+            ("translation.boundary", "true built in; true: org enforced.json:3:31 (enforced)"),
+            ("translation.codes.ABORTED", "INTERNAL org enforced.json:3:59 (enforced)"),
+            ("translation.keepMetadata", "a-b same.json:2:34; no other than a-b: org enforced.json:3:87 (enforced)"),
+            ("breaker.enabled", "true same.json:1:25; true: org enforced.json:2:26 (enforced)")]:
+        same(lines[path], path + " " + expected)
+    told = Run("explain", "--json", "same.json", "a.B/C", "--org", "enforced.json").json()
+    values = {value["path"]: value for value in told["values"]}
+    same(values["timeout"]["enforced"], {"value": "3s", "origin": {
+        "kind": "ENFORCED", "file": "enforced.json", "line": 5, "column": 62}})
+    assert "enforced" not in values["breaker.window"]
+    other = Run("explain", "same.json", "other.B/C", "--org", "enforced.json").lines()
+    same(other["timeout"], "timeout 9s org enforced.json:4:46 (enforced)")
+
+
 def the_organisations_document_may_be_in_the_environment():
     write("org.json", ORGANISATION)
     write("channel.json", CHANNEL)
@@ -427,6 +457,7 @@ TESTS = [
     the_json_of_explain_has_its_keys,
     a_refused_document_is_no_policy_to_explain,
     what_the_organisation_says_is_told_with_its_file,
+    what_is_enforced_shows_where_a_value_is_strict_enough_by_itself,
     the_organisations_document_may_be_in_the_environment,
     what_is_weaker_is_refused_with_both_places,
     a_diff_tells_what_an_organisation_changes,
