@@ -77,18 +77,6 @@ static void checked_fini(struct checked *checked) {
   source_fini(&checked->source);
 }
 
-static const char *verdict_name(enum verdict verdict) {
-  switch (verdict) {
-  case VERDICT_ACCEPTED:
-    return "accepted";
-  case VERDICT_REFUSED:
-    return "refused";
-  case VERDICT_FAILED:
-    return "unreadable";
-  }
-  return "unreadable";
-}
-
 /* ---- as text ---- */
 
 static void print_count(const struct output *output, size_t n, const char *what) {

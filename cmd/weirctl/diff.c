@@ -285,8 +285,7 @@ static json_t *document_json(const struct side *side) {
   (void)json_object_set_new(object, "file", output_string(side->effective.sources.path));
   (void)json_object_set_new(object, "organisation",
                             organisation != NULL ? output_string(organisation) : json_null());
-  (void)json_object_set_new(
-      object, "verdict", json_string(side->verdict == VERDICT_ACCEPTED ? "accepted" : "refused"));
+  (void)json_object_set_new(object, "verdict", json_string(verdict_name(side->verdict)));
   (void)json_object_set_new(object, "problems", findings_json(&side->findings));
   return object;
 }
@@ -352,6 +351,7 @@ static void compare(struct compared *compared, const struct output *output) {
   free(compared->paths);
 }
 
+/* Of what could be read, also where the other could not. */
 static void print_refused(const struct compared *compared, const struct output *output) {
   if (!output->as_json) {
     findings_print(&compared->old_side.findings, output);
@@ -410,7 +410,7 @@ static enum verdict run(const struct arguments *arguments, const struct output *
                                    : compared->new_side.verdict;
   if (verdict == VERDICT_ACCEPTED) {
     compare(compared, output);
-  } else if (verdict == VERDICT_REFUSED) {
+  } else {
     print_refused(compared, output);
   }
   side_fini(&compared->old_side);

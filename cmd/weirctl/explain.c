@@ -348,7 +348,7 @@ static void print_json(const struct explained *explained, const struct output *o
   for (size_t i = 0; i < explained->values.n; i++) {
     (void)json_array_append_new(values, value_json(explained, &explained->values.list[i]));
   }
-  (void)json_object_set_new(document, "verdict", json_string("accepted"));
+  (void)json_object_set_new(document, "verdict", json_string(verdict_name(VERDICT_ACCEPTED)));
   (void)json_object_set_new(document, "problems", findings_json(&explained->findings));
   (void)json_object_set_new(document, "method", output_string(explained->path));
   (void)json_object_set_new(document, "entry", name_json(explained, explained->match.chosen));
@@ -368,13 +368,15 @@ static void print_json(const struct explained *explained, const struct output *o
 
 /* ---- the verb ---- */
 
-static void print_refused(const struct explained *explained, const struct output *output) {
+/* Also of what can't be read, of which there are no problems. */
+static void print_refused(const struct explained *explained, enum verdict verdict,
+                          const struct output *output) {
   if (!output->as_json) {
     findings_print(&explained->findings, output);
     return;
   }
   json_t *document = json_object();
-  (void)json_object_set_new(document, "verdict", json_string("refused"));
+  (void)json_object_set_new(document, "verdict", json_string(verdict_name(verdict)));
   (void)json_object_set_new(document, "problems", findings_json(&explained->findings));
   output_json(output, document);
 }
@@ -430,8 +432,8 @@ static enum verdict load_and_explain(const struct arguments *arguments, struct e
   verdict = effective_load(&explained->effective, &sources, &explained->findings);
   if (verdict == VERDICT_ACCEPTED) {
     verdict = explain(explained, output);
-  } else if (verdict == VERDICT_REFUSED) {
-    print_refused(explained, output);
+  } else {
+    print_refused(explained, verdict, output);
   }
   effective_values_fini(&explained->values);
   effective_fini(&explained->effective);

@@ -215,3 +215,17 @@ void load_on_problem(void *context, enum weir_policy_severity severity,
   findings_add(load->findings, severity, load_id(severity, problem, other), &place, other,
                problem->message);
 }
+
+/* ---- verdicts ---- */
+
+const char *verdict_name(enum verdict verdict) {
+  switch (verdict) {
+  case VERDICT_ACCEPTED:
+    return "accepted";
+  case VERDICT_REFUSED:
+    return "refused";
+  case VERDICT_FAILED:
+    return "unreadable";
+  }
+  return "unreadable";
+}

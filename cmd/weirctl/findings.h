@@ -12,6 +12,7 @@
 #include <weir/policy.h>
 
 #include "cmd/weirctl/output.h"
+#include "cmd/weirctl/verb.h"
 
 /* More are counted, and not kept. */
 #define FINDINGS_MAX 10000
@@ -64,6 +65,9 @@ json_t *findings_json(const struct findings *findings);
 
 /* {"file", "path", "line", "column"}; line and column are null where there are none. */
 json_t *place_json(const struct place *place);
+
+/* Stable: "accepted", "refused", "unreadable". */
+const char *verdict_name(enum verdict verdict);
 
 /* ---- a load's problems ---- */
 

@@ -182,6 +182,14 @@ CHANNEL = """{
 """ % RETRIES
 
 
+def what_can_not_be_read_is_a_document_of_json_too():
+    for words in [("nowhere.json", "a.B/C"), (write("good.json", "{}"), "a.B/C", "--org", "nowhere.json")]:
+        run = Run("explain", "--json", *words)
+        same(run.status, FAILED)
+        same(run.json(), {"verdict": "unreadable", "problems": []})
+        has(run.stderr, "nowhere.json: No such file")
+
+
 def what_the_organisation_says_is_told_with_its_file():
     write("org.json", ORGANISATION)
     write("channel.json", CHANNEL)
@@ -219,7 +227,7 @@ def what_is_enforced_shows_where_a_value_is_strict_enough_by_itself():
             ("timeout", "2s same.json:3:61; at most 3s: org enforced.json:5:62 (enforced)"),
             ("retryPolicy.maxAttempts", "3 same.json:3:98; at most 4: org enforced.json:6:52 (enforced)"),
             ("translation.boundary", "true built in; true: org enforced.json:3:31 (enforced)"),
-            ("translation.codes.ABORTED", "INTERNAL org enforced.json:3:59 (enforced)"),
+            ("translation.codes.ABORTED", "INTERNAL org enforced.json:3:58 (enforced)"),
             ("translation.keepMetadata", "a-b same.json:2:34; no other than a-b: org enforced.json:3:87 (enforced)"),
             ("breaker.enabled", "true same.json:1:25; true: org enforced.json:2:26 (enforced)")]:
         same(lines[path], path + " " + expected)
@@ -421,7 +429,11 @@ def one_refused_document_is_enough():
     run = Run("diff", "good.json", "nowhere.json")
     same((run.status, run.stdout), (FAILED, ""))
     has(run.stderr, "nowhere.json: No such file")
-    same(Run("diff", "bad.json", "nowhere.json").status, FAILED)
+    run = Run("diff", "bad.json", "nowhere.json")
+    same(run.status, FAILED)
+    has(run.stdout, "bad.json:1:2: error: x: unknown key", "what could be read is told of")
+    told = Run("diff", "--json", "bad.json", "nowhere.json").json()
+    same((told["old"]["verdict"], told["new"]["verdict"]), ("refused", "unreadable"))
     same(Run("diff", "good.json").status, FAILED)
     same(Run("diff", "-", "-").status, FAILED)
     same(Run("diff", "-", "good.json", stdin=b"{}").stdout, "no effective change\n")
@@ -439,6 +451,7 @@ def thousands_of_methods_are_compared():
     def policy(timeout, **more):
         return json.dumps({"methodConfig": [
             {"name": [{"service": "pkg.S%d" % (i // 20), "method": "M%d" % i}], "timeout": timeout,
+             "hedgingPolicy": {"maxAttempts": 2},  # passed on: it is looked for in the text
              "translation": {"codes": {"NOT_FOUND": "INTERNAL"}}} for i in range(3000)], **more})
     write("old.json", policy("1s"))
     write("new.json", policy("2s", translation={"messageRef": False}))
@@ -456,6 +469,7 @@ TESTS = [
     a_method_may_be_written_with_a_slash_or_without,
     the_json_of_explain_has_its_keys,
     a_refused_document_is_no_policy_to_explain,
+    what_can_not_be_read_is_a_document_of_json_too,
     what_the_organisation_says_is_told_with_its_file,
     what_is_enforced_shows_where_a_value_is_strict_enough_by_itself,
     the_organisations_document_may_be_in_the_environment,
