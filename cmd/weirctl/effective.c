@@ -221,6 +221,21 @@ void effective_hold(struct effective *effective, const char *const *paths, size_
   effective->held = held;
 }
 
+/* ---- places in a text ---- */
+
+/* How far apart the places are that are kept. */
+#define PLACES_STRIDE ((size_t)4096)
+
+static void places_init(struct effective_places *places, const struct source *source) {
+  struct weir__json_place place = WEIR__JSON_PLACE_INIT;
+  places->list = memory_new((source->size / PLACES_STRIDE + 1) * sizeof *places->list);
+  places->list[places->n++] = place;
+  while (place.at + PLACES_STRIDE < source->size) {
+    weir__json_place_move(source->text, &place, place.at + PLACES_STRIDE);
+    places->list[places->n++] = place;
+  }
+}
+
 /* ---- from the files to that ---- */
 
 static void open_up(struct effective *effective) {
@@ -245,6 +260,8 @@ enum verdict effective_load(struct effective *effective, const struct effective_
     return VERDICT_REFUSED;
   }
   open_up(effective);
+  places_init(&effective->channel_places, &effective->channel_source);
+  places_init(&effective->organisation_places, &effective->organisation_source);
   return VERDICT_ACCEPTED;
 }
 
@@ -263,6 +280,8 @@ void effective_fini(struct effective *effective) {
   if (effective->organisation_loaded) {
     policy_view_fini(&effective->organisation);
   }
+  free(effective->organisation_places.list);
+  free(effective->channel_places.list);
   source_fini(&effective->channel_source);
   source_fini(&effective->organisation_source);
 }
@@ -297,17 +316,34 @@ static const char *file_of(const struct effective *effective, const struct weir_
              : sources->path;
 }
 
+static bool is_before(const struct weir__json_place *place, const struct weir__origin *origin) {
+  return place->line != origin->line ? place->line < origin->line : place->column < origin->column;
+}
+
+/* The last that is kept and stands there or before. */
+static struct weir__json_place places_before(const struct effective_places *places,
+                                             const struct weir__origin *origin) {
+  size_t low = 1;
+  size_t high = places->n;
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    low = is_before(&places->list[middle], origin) ? middle + 1 : low;
+    high = low > middle ? high : middle;
+  }
+  return places->list[low - 1];
+}
+
 const char *effective_source_at(const struct effective *effective,
                                 const struct weir__origin *origin) {
-  struct weir__json_place place = WEIR__JSON_PLACE_INIT;
-  const struct source *source = file_of(effective, origin) == effective->sources.path
-                                    ? &effective->channel_source
-                                    : &effective->organisation_source;
+  const bool is_channels = file_of(effective, origin) == effective->sources.path;
+  const struct source *source =
+      is_channels ? &effective->channel_source : &effective->organisation_source;
   if (origin->kind == WEIR__ORIGIN_BUILT_IN || origin->line == 0) {
     return NULL;
   }
-  while (place.at < source->size &&
-         (place.line != origin->line || place.column != origin->column)) {
+  struct weir__json_place place = places_before(
+      is_channels ? &effective->channel_places : &effective->organisation_places, origin);
+  while (place.at < source->size && is_before(&place, origin)) {
     weir__json_place_move(source->text, &place, place.at + 1);
   }
   return place.at < source->size ? source->text + place.at : NULL;

@@ -21,6 +21,7 @@
 #include "cmd/weirctl/policy_view.h"
 #include "cmd/weirctl/source.h"
 #include "cmd/weirctl/verb.h"
+#include "src/policy/json.h"
 #include "src/policy/origins.h"
 
 /* A name of methodConfig. */
@@ -34,6 +35,13 @@ struct effective_name {
 /* What `{}` is called among paths. */
 #define EFFECTIVE_EVERYTHING "//"
 
+/* Places of a document's text that lie far apart, in their order, so that one between them is found
+ * without reading all before it. */
+struct effective_places {
+  struct weir__json_place *list;
+  size_t n;
+};
+
 struct effective_sources {
   const char *path;
   const char *organisation; /* NULL: there is none */
@@ -45,6 +53,8 @@ struct effective {
   struct effective_sources sources;
   struct source channel_source;
   struct source organisation_source;
+  struct effective_places channel_places;
+  struct effective_places organisation_places;
   bool organisation_loaded;
   struct policy_view organisation;
   bool loaded;
