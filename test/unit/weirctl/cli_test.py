@@ -7,6 +7,7 @@ What it prints, on which stream, and what it exits with, for files of all kinds.
 
 SPDX-License-Identifier: Apache-2.0
 """
+import functools
 import json
 import os
 import pty
@@ -610,10 +611,12 @@ def complete(*words):
     return sorted(word for word in done.stdout.decode().splitlines() if word)
 
 
+@functools.lru_cache(maxsize=None)
 def verbs():
     return re.findall(r"^  ([a-z]+) ", Run("--help").stdout, re.MULTILINE)
 
 
+@functools.lru_cache(maxsize=None)
 def options(verb):
     return re.findall(r"^ +(?:-., )?(--[a-z-]+)", Run(verb, "--help").stdout, re.MULTILINE)
 
