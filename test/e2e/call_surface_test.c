@@ -597,14 +597,17 @@ static void whether_it_failed_before_a_message_is_the_cores_answer(void **state)
 static void a_call_can_be_let_go_in_any_state(void **state) {
   (void)state;
   const struct script script = SCRIPT(NOT_NOW);
+  const struct script never = SCRIPT({.delay_ns = SECONDS(60)});
   weir__test_server *server =
       weir__test_server_new(answer_by_script, (void *)(uintptr_t)&script, 0);
+  weir__test_server *silent = weir__test_server_new(answer_by_script, (void *)(uintptr_t)&never, 0);
   struct counted_random random;
   counted_random_init(&random);
   weir_channel *channel =
       channel_new(&(struct channel_setup){.port = weir__test_server_port(server),
                                           .policy = POLICY_LONG_BACKOFF,
                                           .random = &random.base});
+  weir_channel *to_silent = channel_to(weir__test_server_port(silent), POLICY_LONG_BACKOFF);
   weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
 
   weir_call *call = call_new(channel, queue); /* not started */
@@ -613,7 +616,7 @@ static void a_call_can_be_let_go_in_any_state(void **state) {
   weir_call_unref(call);
 
   struct unary unary;
-  unary_start(&unary, channel, queue, NULL); /* under way */
+  unary_start(&unary, to_silent, queue, NULL); /* under way */
   weir_call_ref(unary.call);
   weir_call_unref(unary.call);
   weir_call_unref(unary.call);
@@ -634,8 +637,10 @@ static void a_call_can_be_let_go_in_any_state(void **state) {
   unary_fini(&unary);
 
   queue_end(queue);
+  weir_channel_destroy(to_silent);
   weir_channel_destroy(channel);
   counted_random_fini(&random);
+  weir__test_server_release(silent);
   weir__test_server_release(server);
 }
 
