@@ -307,6 +307,12 @@ static void unknown_become_locked(struct weir__breaker_registry *registry,
   atomic_store_explicit(&entry->base.hash, key->hash, memory_order_release);
 }
 
+/* What holds for a breaker by hand; guarded by the registry's lock. */
+static void entry_set_by_hand(struct weir__breaker_entry *entry,
+                              enum weir_breaker_override by_hand) {
+  entry->override = (unsigned)by_hand & 3u;
+}
+
 static struct weir__breaker_entry *unknown_new_locked(struct weir__breaker_registry *registry,
                                                       const struct key *key, int64_t now_ns) {
   size_t capacity = min_of(key->size, WEIR__BREAKER_NAME_BYTES);
@@ -323,7 +329,7 @@ static struct weir__breaker_entry *unknown_new_locked(struct weir__breaker_regis
     return NULL;
   }
   entry->base.kind = WEIR__BREAKER_UNKNOWN;
-  entry->base.override = registry->guarded.override;
+  entry_set_by_hand(&entry->base, registry->guarded.override);
   entry->base.name_capacity = (uint8_t)capacity;
   atomic_init(&entry->base.breaker, breaker);
   entry->base.older = registry->guarded.newest_unknown;
@@ -440,7 +446,7 @@ static bool known_use_locked(struct weir__breaker_registry *registry,
     weir__free(registry->rules.allocator, memory);
     return false;
   }
-  entry->override = registry->guarded.override;
+  entry_set_by_hand(entry, registry->guarded.override);
   atomic_store_explicit(&entry->breaker, breaker, memory_order_release);
   count_add_locked(&registry->n_known_used, 1);
   return true;
@@ -510,10 +516,11 @@ enum weir_admission weir__breaker_registry_admit(struct weir__breaker_registry *
                                                  struct weir__breaker_entry **entry,
                                                  struct weir_breaker_ticket *ticket_out,
                                                  struct weir_breaker_view *view_out) {
-  if (*entry == NULL && !has_keys(registry)) {
+  bool is_shared = *entry == NULL && !has_keys(registry);
+  if (is_shared) {
     *entry = &registry->shared;
   }
-  if (*entry != NULL) {
+  if (is_shared || *entry != NULL) {
     return admit_known(registry, mode, entry, now_ns, random, ticket_out, view_out);
   }
   struct key key = key_of(registry, path, path_size);
@@ -681,7 +688,7 @@ enum weir_error weir__breaker_registry_override_one(struct weir__breaker_registr
   }
   if (entry != NULL) {
     entry->set_apart = true;
-    entry->override = override;
+    entry_set_by_hand(entry, override);
     entry = bring_locked(registry, entry, view_out) ? entry : NULL;
   }
   (void)pthread_mutex_unlock(&registry->guarded.mutex);
@@ -735,7 +742,7 @@ static bool visit_locked(const struct round *round, struct weir__breaker_entry *
   if (entry->set_apart) {
     return false;
   }
-  entry->override = round->registry->guarded.override;
+  entry_set_by_hand(entry, round->registry->guarded.override);
   return bring_locked(round->registry, entry, view_out);
 }
 
@@ -811,7 +818,7 @@ void weir__breaker_registry_inherit(struct weir__breaker_registry *registry,
   (void)pthread_mutex_unlock(&from->guarded.mutex);
   (void)pthread_mutex_lock(&registry->guarded.mutex);
   registry->guarded.override = override;
-  registry->shared.override = override;
+  entry_set_by_hand(&registry->shared, override);
   weir_breaker_set_override(weir__breaker_entry_breaker(&registry->shared), override, NULL);
   atomic_fetch_add_explicit(&registry->n_overflowed, n_overflowed, memory_order_relaxed);
   (void)pthread_mutex_unlock(&registry->guarded.mutex);

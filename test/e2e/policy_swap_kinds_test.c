@@ -170,6 +170,8 @@ static void each_kind_of_channel_takes_another_policy(void **state) {
 
 static char organisation_path[512];
 
+/* NOLINTBEGIN(concurrency-mt-unsafe): no channel's thread reads the environment */
+
 static int set_organisation(void **state) {
   (void)state;
   static const char document[] =
@@ -240,6 +242,8 @@ static void a_swap_that_is_refused_leaves_the_policy(void **state) {
   weir_policy_unref(before);
   weir_channel_destroy(channel);
 }
+
+/* NOLINTEND(concurrency-mt-unsafe) */
 
 #define ENFORCED(name) cmocka_unit_test_setup_teardown(name, set_organisation, unset_organisation)
 

@@ -55,6 +55,7 @@ static int teardown(void **state) {
 /* ---- documents ---- */
 
 static const char *file_in_folder(const char *name, char path_out[512]) {
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): there is one thread */
   const char *folder = getenv("TEST_TMPDIR");
   (void)snprintf(path_out, 512, "%s/%s", folder != NULL ? folder : ".", name);
   return path_out;
