@@ -88,12 +88,24 @@ static enum weir_error read_all(struct weir__document_file *file, int descriptor
   return WEIR_OK;
 }
 
+static bool is_same(const struct stat *before, const struct stat *after) {
+  return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
+         before->st_mtim.tv_nsec == after->st_mtim.tv_nsec &&
+         before->st_ctim.tv_sec == after->st_ctim.tv_sec &&
+         before->st_ctim.tv_nsec == after->st_ctim.tv_nsec;
+}
+
 enum weir_error weir__document_file_read(struct weir__document_file *file, const char *path,
                                          const struct weir_allocator *allocator,
                                          struct weir_diagnostic *diagnostic) {
   struct stat status;
+  struct stat after;
   *file = (struct weir__document_file){.allocator = allocator};
-  /* Not blocking: a pipe that nobody writes to would be waited for here. */
+  /* Asked first, since opening a device does something to it. What can't be asked can't be opened. */
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+    return check_kind(&status, path, diagnostic);
+  }
+  /* Not blocking: it may be a pipe by now, which a writer would be waited for at. */
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (descriptor < 0) {
     return fail_errno(diagnostic, path, "opened", errno);
@@ -113,6 +125,8 @@ enum weir_error weir__document_file_read(struct weir__document_file *file, const
     error = file->text == NULL ? WEIR_ERROR_NO_MEMORY
                                : read_all(file, descriptor, capacity, path, diagnostic);
   }
+  file->is_unsettled =
+      error == WEIR_OK && (fstat(descriptor, &after) != 0 || !is_same(&status, &after));
   (void)close(descriptor);
   return error;
 }

@@ -4,6 +4,7 @@
 #ifndef WEIR_SRC_POLICY_DOCUMENT_FILE_H
 #define WEIR_SRC_POLICY_DOCUMENT_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <weir/allocator.h>
@@ -14,6 +15,7 @@ struct weir__document_file {
   const struct weir_allocator *allocator;
   char *text; /* the owner's, with room for a byte more; not terminated */
   size_t size;
+  bool is_unsettled; /* it was changed while it was read */
 };
 
 /* Reads a regular file; weir__document_file_fini ends it, also after a failure. `diagnostic` may be
