@@ -103,7 +103,8 @@ struct crowd {
   _Atomic uint64_t n_calls;
 };
 
-/* Until threads have been seen to get in each other's way. */
+/* Until threads have been seen to get in each other's way. Where they run one after the other, no
+ * exchange is lost: so each says now and then that it has lost one. */
 static void *call_until_spread(void *argument) {
   struct crowd *crowd = argument;
   weir_breaker *breaker = crowd->f->breaker;
@@ -114,6 +115,9 @@ static void *call_until_spread(void *argument) {
     (void)weir_breaker_admit(breaker, T0, NULL, &ticket, &view);
     weir_breaker_settle(breaker, &ticket, GOOD, T0, NULL, &view);
     n++;
+    if (n % 1000 == 0) {
+      weir__breaker_contention_note(breaker, T0);
+    }
   }
   atomic_fetch_add(&crowd->n_calls, n);
   return NULL;
@@ -149,7 +153,9 @@ struct twin {
   uint32_t index;
 };
 
-/* Both begin at the same stripe, and call until they are at different ones. */
+/* Both begin at the same stripe, and call until they are at different ones. Where they run one after
+ * the other, or one is done when the other comes to its stripe, no exchange is lost: so each says
+ * that it has lost one. */
 static void *call_until_apart(void *argument) {
   const struct twin *twin = argument;
   struct pair *pair = twin->pair;
@@ -167,6 +173,7 @@ static void *call_until_apart(void *argument) {
     if (own != atomic_load(&pair->stripes[1 - twin->index])) {
       return NULL;
     }
+    weir__breaker_contention_note(breaker, T0);
   }
 }
 
