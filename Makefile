@@ -12,13 +12,14 @@ ARGS ?=
 config = $(if $(CONFIG),--config=$(CONFIG))
 
 .PHONY: help demo check docs model bench fuzz lint format clean
-.PHONY: setup-build setup-check setup-model setup-bench setup-fuzz setup-lint
+.PHONY: setup-build setup-check setup-docs setup-model setup-bench setup-fuzz setup-lint
 
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make weirctl                                bazel-bin/cmd/weirctl/weirctl, which checks policies'
 	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
-	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto'
+	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto;'
+	@echo '                                            doc/html/index.html, of the comments of the headers'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
 	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: decisions, calls, policy)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
@@ -36,9 +37,10 @@ weirctl: setup-build
 check: setup-check
 	@BAZEL='$(BAZEL)' bazel/test.sh $(config)
 
-docs: setup-check
+docs: setup-docs
 	@$(BAZEL) build //doc/policy:page //doc/policy:schema >&2
 	@install -m 644 bazel-bin/doc/policy/policy.md bazel-bin/doc/policy/policy.schema.json doc/
+	@doc/doxygen/run html doc
 
 model: setup-model
 	@test/model/check $(ARGS)
@@ -64,6 +66,9 @@ setup-build:
 
 setup-check:
 	@bazel/setup.sh build check
+
+setup-docs:
+	@bazel/setup.sh build check docs
 
 setup-model:
 	@bazel/setup.sh model

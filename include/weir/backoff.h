@@ -17,13 +17,14 @@ extern "C" {
 
 /* A6 retryPolicy of a method. max_attempts 1 = no retry policy. */
 struct weir_retry_policy {
-  uint32_t max_attempts;    /* the first one included; 1..WEIR_MAX_ATTEMPTS */
-  uint32_t retryable_codes; /* bit n = status code n */
-  int64_t initial_backoff_ns;
-  int64_t max_backoff_ns;
-  double backoff_multiplier;
+  uint32_t max_attempts;      /* the first one included; 1..WEIR_MAX_ATTEMPTS */
+  uint32_t retryable_codes;   /* bit n = status code n */
+  int64_t initial_backoff_ns; /* the wait before the first retry */
+  int64_t max_backoff_ns;     /* the most that later ones grow to, before jitter */
+  double backoff_multiplier;  /* by which each wait is longer than the one before */
 };
 
+/* One attempt, no retries. */
 #define WEIR_RETRY_POLICY_NONE                                                             \
   {                                                                                        \
     .max_attempts = 1, .retryable_codes = 0, .initial_backoff_ns = 0, .max_backoff_ns = 0, \

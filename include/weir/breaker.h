@@ -28,16 +28,19 @@
 extern "C" {
 #endif
 
+/* One circuit breaker. Any number of threads may use it at once. */
 typedef struct weir_breaker weir_breaker;
 
+/* What the calls of a channel share a breaker by. */
 enum weir_breaker_scope {
-  WEIR_BREAKER_SCOPE_CHANNEL = 0,
-  WEIR_BREAKER_SCOPE_SERVICE,
-  WEIR_BREAKER_SCOPE_METHOD
+  WEIR_BREAKER_SCOPE_CHANNEL = 0, /* all of them */
+  WEIR_BREAKER_SCOPE_SERVICE,     /* those of a service */
+  WEIR_BREAKER_SCOPE_METHOD       /* those of a method */
 };
 
+/* What becomes of what a breaker decides. */
 enum weir_breaker_mode {
-  WEIR_BREAKER_MODE_ENFORCE = 0,
+  WEIR_BREAKER_MODE_ENFORCE = 0, /* it holds */
   /* Decides and counts as ever, and lets every call through. What is set by hand still holds. */
   WEIR_BREAKER_MODE_SHADOW
 };
@@ -45,17 +48,17 @@ enum weir_breaker_mode {
 /* When a circuit breaker opens, and how it closes again. Start from WEIR_BREAKER_OPTIONS_INIT. */
 struct weir_breaker_options {
   size_t size;
-  bool enabled;
+  bool enabled;       /* false: the channel has none */
   bool ignore_resets; /* a lost connection in flight is no failure */
   enum weir_breaker_scope scope;
-  uint32_t max_breakers; /* of one channel; calls beyond share one */
-  int64_t window_ns;
-  uint32_t window_buckets;
-  uint32_t min_requests; /* samples in the window before it can trip */
-  double failure_ratio;  /* (0, 1]; reached = trips */
-  int64_t open_for_ns;   /* before jitter */
-  double open_jitter;    /* [0, 1): open_for_ns times 1 +- this */
-  double open_backoff;   /* >= 1: each reopening (in a ramp too) multiplies the open time by this */
+  uint32_t max_breakers;   /* of one channel; calls beyond share one */
+  int64_t window_ns;       /* how far back results count */
+  uint32_t window_buckets; /* parts of the window, in which it moves on */
+  uint32_t min_requests;   /* samples in the window before it can trip */
+  double failure_ratio;    /* (0, 1]; reached = trips */
+  int64_t open_for_ns;     /* before jitter */
+  double open_jitter;      /* [0, 1): open_for_ns times 1 +- this */
+  double open_backoff; /* >= 1: each reopening (in a ramp too) multiplies the open time by this */
   int64_t max_open_for_ns; /* cap of that growth; not below open_for_ns */
   uint32_t probes;         /* calls let through while HALF_OPEN */
   int64_t probe_lease_ns;  /* a probe that has not ended by then gives its place back */
@@ -80,6 +83,7 @@ struct weir_breaker_options {
     .ramp_for_ns = 0                                                                             \
   }
 
+/* What a breaker does with calls: lets them through; refuses them; lets a few through to see. */
 enum weir_breaker_state { WEIR_BREAKER_CLOSED = 0, WEIR_BREAKER_OPEN, WEIR_BREAKER_HALF_OPEN };
 
 /* Names a breaker's state, e.g. "HALF_OPEN".
@@ -119,8 +123,10 @@ enum weir_breaker_verdict {
   WEIR_BREAKER_VERDICT_FAILURE      /* UNAVAILABLE, DEADLINE_EXCEEDED or ABORTED */
 };
 
+/* In a ticket: no probe's. */
 #define WEIR_BREAKER_NO_PLACE UINT32_MAX
 
+/* How far a call with a ticket has come. */
 enum weir_breaker_ticket_stage {
   WEIR_BREAKER_TICKET_SPENT = 0, /* nothing more will be said, or nothing was taken */
   WEIR_BREAKER_TICKET_PENDING,   /* admitted, no result yet */
@@ -130,9 +136,9 @@ enum weir_breaker_ticket_stage {
 /* What an admitted call took, in the caller's memory. Zeroed = nothing. Programs only keep it; one
  * that has a place is a probe's. */
 struct weir_breaker_ticket {
-  uint64_t generation;
-  uint32_t place; /* a probe's; WEIR_BREAKER_NO_PLACE = admitted while CLOSED */
-  uint32_t claim;
+  uint64_t generation; /* that let the call through */
+  uint32_t place;      /* a probe's; WEIR_BREAKER_NO_PLACE = admitted while CLOSED */
+  uint32_t claim;      /* tells one probe of a place from the next */
   enum weir_breaker_ticket_stage stage;
 };
 
@@ -150,7 +156,7 @@ struct weir_breaker_view {
   /* This very call started `generation`, and made `state` of `changed_from` (an override may find
    * it so already). Of all calls exactly one is told so of each generation. */
   bool changed;
-  enum weir_breaker_state changed_from;
+  enum weir_breaker_state changed_from; /* the state before; with `changed` alone */
 };
 
 /* What a circuit breaker looks like from outside. Start from WEIR_BREAKER_SNAPSHOT_INIT. */

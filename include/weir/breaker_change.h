@@ -26,8 +26,8 @@ struct weir_breaker_change {
    * 32 bytes. */
   const char *name;
   size_t name_size;
-  enum weir_breaker_state from;
-  enum weir_breaker_state to; /* `from` where an override was set, and nothing else changed */
+  enum weir_breaker_state from; /* the state before */
+  enum weir_breaker_state to;   /* `from` where an override was set, and nothing else changed */
   /* that began with this change: of two changes of one breaker, the larger is the later one,
    * whichever is told first */
   uint64_t generation;
@@ -48,6 +48,7 @@ struct weir_breaker_change {
  * channel. The call that made the change waits for it meanwhile. */
 struct weir_breaker_listener {
   size_t size; /* start from WEIR_BREAKER_LISTENER_INIT */
+  /* is told of each change, once it has been made */
   void (*changed)(void *context, const struct weir_breaker_change *change);
   void *context;
 };

@@ -27,7 +27,10 @@
 extern "C" {
 #endif
 
+/* A grpc_channel, the policy that its calls go by, and the breakers that they share. */
 typedef struct weir_channel weir_channel;
+
+/* What the application asked for: any number of attempts, one final status. */
 typedef struct weir_call weir_call;
 
 /* What the application says of the core's own retries on a channel that it hands over. */
@@ -71,8 +74,8 @@ struct weir_channel_options {
  * Threads:   any thread.
  * Errors:    NULL when there is no memory, `target` is NULL, `options` or its fallback is from a
  *            newer header and asks for what this library lacks, its log sink, listener or fallback
- *            has no size or no function, or an organisation's policy refuses the channel's. What the core refuses makes a channel whose calls
- *            fail, as the core's does. */
+ *            has no size or no function, or an organisation's policy refuses the channel's. What
+ *            the core refuses makes a channel whose calls fail, as the core's does. */
 WEIR_API weir_channel *weir_channel_create(const char *target, grpc_channel_credentials *creds,
                                            const grpc_channel_args *args,
                                            const struct weir_channel_options *options);
@@ -116,8 +119,8 @@ WEIR_API weir_channel *weir_lame_client_channel_create(const char *target,
  * Errors:    WEIR_ERROR_INVALID_ARGUMENT `core` is NULL or a weir channel's already, by whatever
  *            function, or a field of `options` is out of range. WEIR_ERROR_INVALID_POLICY or
  *            WEIR_ERROR_UNAVAILABLE an organisation's policy refuses the channel's, or is wrong, or
- *            can't be read. WEIR_ERROR_UNSUPPORTED `options` is
- *            from a newer header and asks for what this library lacks. WEIR_ERROR_NO_MEMORY. */
+ *            can't be read. WEIR_ERROR_UNSUPPORTED `options` is from a newer header and asks for what
+ *            this library lacks. WEIR_ERROR_NO_MEMORY. */
 WEIR_API WEIR_MUST_CHECK enum weir_error
 weir_channel_wrap(grpc_channel *core, const struct weir_channel_options *options,
                   weir_channel **channel_out);
@@ -343,13 +346,13 @@ struct weir_channel_counters {
   uint64_t n_detached_calls;    /* calls made for a request, with WEIR_INBOUND_DETACHED */
 
   /* Failed calls by what became of it to ask the fallback; each is counted once. */
-  uint64_t n_fallback_hits;
-  uint64_t n_fallback_misses;
-  uint64_t n_fallback_broken;
-  uint64_t n_fallback_timeouts;
-  uint64_t n_fallback_busy;
-  uint64_t n_fallback_no_resources;
-  uint64_t n_fallback_abandoned; /* cancelled, or the queue was shut down */
+  uint64_t n_fallback_hits;         /* the caller has its message, with OK */
+  uint64_t n_fallback_misses;       /* it had nothing */
+  uint64_t n_fallback_broken;       /* what it gave was no answer */
+  uint64_t n_fallback_timeouts;     /* it gave none in time */
+  uint64_t n_fallback_busy;         /* not asked: maxConcurrent were running */
+  uint64_t n_fallback_no_resources; /* not asked: no memory or no thread */
+  uint64_t n_fallback_abandoned;    /* cancelled, or the queue was shut down */
   /* Answers that came when their calls had ended. So many of the timeouts and the abandoned as this
    * does not have are still being asked, or stuck for ever. */
   uint64_t n_fallback_late;

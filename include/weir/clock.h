@@ -11,7 +11,10 @@
 extern "C" {
 #endif
 
+/* A millisecond, in nanoseconds. */
 #define WEIR_MS_NS INT64_C(1000000)
+
+/* A second, in nanoseconds. */
 #define WEIR_SECOND_NS INT64_C(1000000000)
 
 /* An instant that never comes: no deadline. Instants are nanoseconds of one monotonic clock. */
@@ -31,8 +34,8 @@ struct weir_clock {
 /* A source of uniformly distributed 64-bit values. Borrowed as a clock is. Any thread may ask it,
  * so one that is not per thread synchronises itself. */
 struct weir_random {
-  size_t size; /* sizeof(struct weir_random) */
-  uint64_t (*next)(void *context);
+  size_t size;                     /* sizeof(struct weir_random) */
+  uint64_t (*next)(void *context); /* draws the next value */
   void *context;
 };
 

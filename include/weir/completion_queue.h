@@ -23,6 +23,7 @@
 extern "C" {
 #endif
 
+/* A grpc_completion_queue of any kind, with the calls whose next attempt is due in it. */
 typedef struct weir_completion_queue weir_completion_queue;
 
 /* Where the core has `reserved`, weir takes options; NULL is right nearly always. */

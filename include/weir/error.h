@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* What a function answers that can fail. */
 enum weir_error {
   WEIR_OK = 0,
   WEIR_ERROR_INVALID_ARGUMENT, /* a value that can't be right, whatever the state */
@@ -24,7 +25,10 @@ enum weir_error {
   WEIR_ERROR_UNAVAILABLE  /* the thing exists no more, or is shutting down */
 };
 
+/* Room for a path in a diagnostic, its end included; a longer one is cut. */
 #define WEIR_DIAGNOSTIC_PATH_SIZE 96
+
+/* Room for a message, likewise. */
 #define WEIR_DIAGNOSTIC_MESSAGE_SIZE 160
 
 /* Where and why something was refused. The caller's memory; written only on failure, always
@@ -36,11 +40,11 @@ struct weir_diagnostic {
   /* In the document, from 1: of the value that is wrong, of a key that should not be there, or of the
    * object that lacks one. In characters. 0 = it is about no document, or about one as a whole. */
   uint32_t line;
-  uint32_t column;
+  uint32_t column; /* in that line, likewise */
   /* the place that it is so because of: mostly one of the organisation's document; "" = none */
   char other_path[WEIR_DIAGNOSTIC_PATH_SIZE];
-  uint32_t other_line; /* from 1; 0 = unknown */
-  uint32_t other_column;
+  uint32_t other_line;   /* from 1; 0 = unknown */
+  uint32_t other_column; /* likewise */
 };
 
 /* Names an error for logs and tests, e.g. "NO_MEMORY".

@@ -66,12 +66,12 @@ struct weir_fallback_request {
 
   /* When the call waits no longer, on the clock of its queue (CLOCK_MONOTONIC, unless that queue
    * was made with another), and how long that was when it was asked. */
-  int64_t deadline_at_ns;
-  int64_t timeout_ns;
+  int64_t deadline_at_ns; /* the former */
+  int64_t timeout_ns;     /* the latter */
 
   /* The failure that it would stand in for, untranslated. */
-  grpc_status_code raw_code;
-  enum weir_origin origin; /* WEIR_ORIGIN_LOCAL_BREAKER: refused, and nothing was sent */
+  grpc_status_code raw_code; /* as it came */
+  enum weir_origin origin;   /* WEIR_ORIGIN_LOCAL_BREAKER: refused, and nothing was sent */
   enum weir_blame blames;
   enum weir_reason reason;
 };
@@ -87,6 +87,7 @@ struct weir_fallback_answer {
   bool empty_is_real;
 };
 
+/* Whether a fallback has an answer. */
 enum weir_fallback_found {
   WEIR_FALLBACK_FOUND_NOTHING = 0, /* the rest of the answer is not looked at */
   WEIR_FALLBACK_FOUND
@@ -107,9 +108,10 @@ enum weir_fallback_found {
  * An `ask` that is running when the process forks is lost to the child, and its place with it. */
 struct weir_fallback {
   size_t size;
+  /* looks for an answer */
   enum weir_fallback_found (*ask)(void *context, const struct weir_fallback_request *request,
                                   struct weir_fallback_answer *answer);
-  void (*release)(void *context);
+  void (*release)(void *context); /* gives `context` back; may be NULL */
   void *context;
 };
 

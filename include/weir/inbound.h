@@ -16,6 +16,7 @@
 extern "C" {
 #endif
 
+/* A request that is being served: its deadline, who owns its retries, what its trace goes by. */
 typedef struct weir_inbound weir_inbound;
 
 /* How a call is bound to the request that it is made for. */
@@ -89,8 +90,8 @@ WEIR_API void weir_inbound_release(weir_inbound *inbound);
 
 /* A stretch of a thread's work that is done for one request. What is in it is weir's. */
 struct weir_inbound_scope {
-  weir_inbound *inbound;
-  struct weir_inbound_scope *outer;
+  weir_inbound *inbound;            /* weir's */
+  struct weir_inbound_scope *outer; /* likewise */
 };
 
 /* Makes an inbound the thread's ambient one: calls that the thread makes, and whose options name

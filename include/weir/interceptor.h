@@ -24,14 +24,16 @@
 extern "C" {
 #endif
 
+/* An instance of a layer; it begins with a struct weir_interceptor. */
 typedef struct weir_interceptor weir_interceptor;
 
 /* What happened outside, read once for all hooks that are asked about it. */
 struct weir_event {
-  int64_t now_ns;
+  int64_t now_ns;                   /* on the monotonic clock */
   const struct weir_random *random; /* for jitter and references; borrowed for the hook */
 };
 
+/* How a call is made, which is known when its first batch is started. */
 enum weir_call_shape {
   WEIR_CALL_SHAPE_STREAM = 0, /* several batches, or one that is not a whole unary call */
   WEIR_CALL_SHAPE_ONE_BATCH   /* one batch with all operations of a unary call */
@@ -46,6 +48,7 @@ struct weir_inbound_facts {
  * decide. It is part of each call under way: the order of the fields leaves no holes. */
 struct weir_plan {
   /* Facts of the call; layers only read them. */
+
   const struct weir_method_policy *method;
   const struct weir_inbound_facts *inbound; /* NULL: the root of a chain */
   const char *path;                         /* "/pkg.Service/Method", not terminated */
@@ -61,11 +64,13 @@ struct weir_plan {
   bool outer_owns_retries;
 
   /* The budget. Layers may only bring it nearer. */
+
   bool deadline_clamped; /* a ceiling cut a deadline that was given, not a mere default */
   enum weir_deadline_bound deadline_bound;
-  int64_t deadline_at_ns;
+  int64_t deadline_at_ns; /* WEIR_NO_DEADLINE = there is none */
 
   /* The next attempt. */
+
   int64_t resume_at_ns;   /* set by the layer that answers RETRY */
   int64_t min_attempt_ns; /* the least time that an attempt needs */
   /* this layer's name, sent as weir-retry-owner with each attempt; NULL = an outer layer's marker is
@@ -75,6 +80,7 @@ struct weir_plan {
   bool single_attempt; /* no further attempt, whatever happens (a half-open probe) */
 
   /* The answer. */
+
   bool scrubbed;     /* the caller sees weir's words only, never the peer's */
   bool do_not_retry; /* the caller's own caller should not try again */
   /* the hook that has just returned changed the breaker's state, to `breaker_state`; the engine
@@ -85,6 +91,7 @@ struct weir_plan {
   grpc_status_code visible_code; /* what the caller sees; the engine starts it as the raw code */
 
   /* The breaker, as the call last saw it. */
+
   enum weir_breaker_state breaker_state;
   enum weir_breaker_refusal breaker_refusal; /* NONE, unless the call was refused, or in shadow mode
                                                 would have been */
@@ -96,6 +103,7 @@ struct weir_plan {
   void *breaker_entry;
 };
 
+/* What a layer answers to the end of an attempt. */
 enum weir_disposition { WEIR_DISPOSITION_FINISH = 0, WEIR_DISPOSITION_RETRY };
 
 /* One layer. Static and const; one table a kind, any number of instances. A hook left NULL passes
@@ -144,7 +152,7 @@ struct weir_interceptor_vtable {
 
 /* What every layer begins with. */
 struct weir_interceptor {
-  const struct weir_interceptor_vtable *vtable;
+  const struct weir_interceptor_vtable *vtable; /* of its kind */
 };
 
 #ifdef __cplusplus

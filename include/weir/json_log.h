@@ -21,6 +21,7 @@
 extern "C" {
 #endif
 
+/* A log of JSON lines. */
 typedef struct weir_json_log weir_json_log;
 
 /* Lines a second and kind. A storm of failures is the same line over and over: ten show what it is

@@ -20,10 +20,11 @@ extern "C" {
 
 /* Bytes that may hold anything, NUL and invalid UTF-8 included. */
 struct weir_bytes {
-  const char *data;
-  size_t size;
+  const char *data; /* not terminated */
+  size_t size;      /* how many there are */
 };
 
+/* What a record tells of. */
 enum weir_log_event {
   /* at a boundary; one record a call, also of one that a fallback has answered */
   WEIR_LOG_CALL_FAILED = 0,
@@ -45,17 +46,17 @@ enum weir_log_event {
  * own; the rest is empty.
  * Fields are only ever added at the end. */
 struct weir_log_record {
-  const char *reference; /* as in the message that the caller saw; "" when references are off */
-  struct weir_bytes path;
-  const char *target;     /* of the channel */
-  struct weir_bytes peer; /* the address that answered, or the target */
-  grpc_status_code raw_code;
-  grpc_status_code code; /* what the caller saw */
+  const char *reference;     /* as in the message that the caller saw; "" when references are off */
+  struct weir_bytes path;    /* "/pkg.Service/Method" */
+  const char *target;        /* of the channel */
+  struct weir_bytes peer;    /* the address that answered, or the target */
+  grpc_status_code raw_code; /* what translation started from */
+  grpc_status_code code;     /* what the caller saw */
   enum weir_origin origin;
   enum weir_blame blames;
   enum weir_reason reason;
-  uint32_t n_attempts;
-  int64_t duration_ns;
+  uint32_t n_attempts; /* as in the call's report */
+  int64_t duration_ns; /* its total_ns */
   /* the status's words: the peer's with the origin PEER, else the core's or weir's */
   struct weir_bytes message;
   struct weir_bytes details;      /* grpc-status-details-bin, decoded from base64 */
@@ -73,20 +74,20 @@ struct weir_log_record {
   struct weir_bytes breaker; /* its name */
   enum weir_breaker_state breaker_from;
   enum weir_breaker_state breaker_to;
-  uint64_t breaker_generation;
+  uint64_t breaker_generation; /* that began */
   enum weir_breaker_override breaker_override;
-  int64_t next_probe_in_ns;
+  int64_t next_probe_in_ns; /* as in struct weir_breaker_view */
 };
 
 /* A receiver of records, borrowed until the last channel made with it is gone, and the last of its
  * calls; weir/json_log.h has one that writes lines. It runs in the thread that ends a call, without
  * a lock of weir's: one that drains the queue, mostly, but also one that starts a batch which is
  * refused, cancels a call that waits for a retry, gives its last share back, or shuts the queue
- * down; or the one that wraps a channel, swaps its policy, or overrides its
- * breakers. It must not block, nor take a
- * lock that is held around those. */
+ * down; or the one that wraps a channel, swaps its policy, or overrides its breakers. It must not
+ * block, nor take a lock that is held around those. */
 struct weir_log_sink {
   size_t size; /* sizeof(struct weir_log_sink) */
+  /* takes a record */
   void (*write)(void *context, const struct weir_log_record *record);
   void *context;
 };

@@ -73,8 +73,8 @@ struct weir_outcome {
   /* the server provably never saw the request, though there was a connection to it */
   bool unprocessed;
   int64_t pushback_delay_ns; /* with WEIR_PUSHBACK_DELAY */
-  int64_t started_at_ns;
-  int64_t ended_at_ns;
+  int64_t started_at_ns;     /* on the monotonic clock */
+  int64_t ended_at_ns;       /* likewise */
   bool got_message; /* a response message came; `committed` is said at response headers already */
 };
 

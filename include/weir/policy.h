@@ -25,6 +25,7 @@ extern "C" {
 /* Sizes in bytes: no limit. */
 #define WEIR_NO_LIMIT_BYTES UINT32_MAX
 
+/* The rules of a channel. They never change; who holds a share may read them from any thread. */
 typedef struct weir_policy weir_policy;
 
 /* How long a call may take. Start from WEIR_DEADLINE_OPTIONS_INIT. */
@@ -34,9 +35,9 @@ struct weir_deadline_options {
   int64_t default_timeout_ns; /* unary calls that have no deadline, no parent's and no method's */
   int64_t max_timeout_ns;     /* ceiling of every unary call */
   int64_t default_stream_timeout_ns; /* as above, for calls in several batches */
-  int64_t max_stream_timeout_ns;
-  int64_t margin_ns; /* kept back from the inbound's deadline, to answer in time */
-  int64_t slack_ns;  /* a peer's DEADLINE_EXCEEDED this close to the call's own is the call's own */
+  int64_t max_stream_timeout_ns;     /* likewise */
+  int64_t margin_ns;                 /* kept back from the inbound's deadline, to answer in time */
+  int64_t slack_ns; /* a peer's DEADLINE_EXCEEDED this close to the call's own is the call's own */
 };
 
 #define WEIR_DEADLINE_OPTIONS_INIT                                                            \
@@ -49,6 +50,8 @@ struct weir_deadline_options {
 
 /* In a table of codes: what the built-in rule says. OK stands on neither side of a table. */
 #define WEIR_TRANSLATION_DEFAULT (-1)
+
+/* How many status codes there are: 0 to 16. */
 #define WEIR_N_STATUS_CODES 17
 
 /* What the caller sees of a failure. Start from WEIR_TRANSLATION_OPTIONS_INIT. */
@@ -123,6 +126,7 @@ struct weir_fallback_options {
     .timeout_ns = 100 * WEIR_MS_NS, .max_concurrent = 32                                   \
   }
 
+/* Whether a call waits for a connection, or fails where there is none. */
 enum weir_wait_for_ready {
   WEIR_WAIT_FOR_READY_UNSET = 0,
   WEIR_WAIT_FOR_READY_TRUE,
@@ -136,8 +140,8 @@ struct weir_method_options {
   const char *method;  /* "" = every method of the service that has no entry of its own */
   int64_t timeout_ns;  /* WEIR_NO_LIMIT_NS = none; 0 = every call is past its deadline */
   enum weir_wait_for_ready wait_for_ready;
-  uint32_t max_request_bytes;
-  uint32_t max_response_bytes;
+  uint32_t max_request_bytes;  /* of a message that is sent; WEIR_NO_LIMIT_BYTES = no limit */
+  uint32_t max_response_bytes; /* of one that is received, likewise */
   struct weir_retry_policy retry;
   /* of an attempt; of a stream's, until it is answered. WEIR_NO_LIMIT_NS = none */
   int64_t per_attempt_timeout_ns;
@@ -165,9 +169,9 @@ struct weir_policy_options {
   const struct weir_translation_options *translation;
   const struct weir_breaker_options *breaker;
   const struct weir_retry_options *retry;
-  uint32_t throttle_max_tokens;        /* A6 retryThrottling, (0, 1000]; 0 = no throttle */
-  uint32_t throttle_token_ratio_milli; /* thousandths of a token for each success */
-  const struct weir_method_options *methods;
+  uint32_t throttle_max_tokens;              /* A6 retryThrottling, (0, 1000]; 0 = no throttle */
+  uint32_t throttle_token_ratio_milli;       /* thousandths of a token for each success */
+  const struct weir_method_options *methods; /* methodConfig, in any order */
   size_t n_methods;
   /* handed to the core as it is: load balancing, health checks; NULL = nothing */
   const char *core_service_config;
@@ -185,12 +189,12 @@ struct weir_policy_options {
 
 /* What holds for one method, as the layers read it. Part of a policy; never changes. */
 struct weir_method_policy {
-  int64_t timeout_ns;
+  int64_t timeout_ns; /* WEIR_NO_LIMIT_NS = none */
   enum weir_wait_for_ready wait_for_ready;
-  uint32_t max_request_bytes;
-  uint32_t max_response_bytes;
+  uint32_t max_request_bytes;  /* WEIR_NO_LIMIT_BYTES = no limit */
+  uint32_t max_response_bytes; /* likewise */
   struct weir_retry_policy retry;
-  int64_t per_attempt_timeout_ns;
+  int64_t per_attempt_timeout_ns; /* WEIR_NO_LIMIT_NS = none */
   const struct weir_deadline_options *deadline;
   const struct weir_translation_options *translation; /* the method's own, or the policy's */
   const struct weir_retry_options *retry_options;
@@ -210,6 +214,7 @@ WEIR_API WEIR_MUST_CHECK enum weir_error weir_policy_new(const struct weir_polic
                                                          weir_policy **policy_out,
                                                          struct weir_diagnostic *diagnostic);
 
+/* What a problem of a document does to it. */
 enum weir_policy_severity { WEIR_POLICY_REFUSED = 0, WEIR_POLICY_WARNING };
 
 /* How a document is read. Start from WEIR_POLICY_LOAD_OPTIONS_INIT. */

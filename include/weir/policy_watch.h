@@ -24,6 +24,7 @@
 extern "C" {
 #endif
 
+/* Follows the file of one policy, and that of its organisation, for any number of channels. */
 typedef struct weir_policy_watcher weir_policy_watcher;
 
 /* How a policy is followed. Start from WEIR_POLICY_WATCH_OPTIONS_INIT.

@@ -10,6 +10,7 @@
 extern "C" {
 #endif
 
+/* Why a call ended as it did, or got no further attempt. doc/operations.md says what to do. */
 enum weir_reason {
   WEIR_REASON_NONE = 0,      /* nothing to explain: the call succeeded, or has not ended */
   WEIR_REASON_BREAKER_OPEN,  /* refused, or not tried again, because the breaker is not closed */

@@ -18,7 +18,10 @@
 extern "C" {
 #endif
 
+/* The most entries that weir_reply_metadata writes. */
 #define WEIR_REPLY_METADATA_MAX 4
+
+/* Room for the message of a reply, its end included. */
 #define WEIR_REPLY_MESSAGE_BYTES 128
 
 /* Says what a service should add to its own reply when it fails because of this call, as trailing
@@ -35,9 +38,9 @@ WEIR_API size_t weir_reply_metadata(const struct weir_call_report *report,
 /* Room for what a status operation points to. weir_reply_status fills it in; it needs no
  * initialising and no end, and its layout does not change. */
 struct weir_reply {
-  char message[WEIR_REPLY_MESSAGE_BYTES]; /* terminated */
-  grpc_slice details;                     /* `message` as a slice */
-  grpc_metadata trailing_metadata[WEIR_REPLY_METADATA_MAX];
+  char message[WEIR_REPLY_MESSAGE_BYTES];                   /* terminated */
+  grpc_slice details;                                       /* `message` as a slice */
+  grpc_metadata trailing_metadata[WEIR_REPLY_METADATA_MAX]; /* what weir_reply_metadata says */
 };
 
 /* Makes a whole GRPC_OP_SEND_STATUS_FROM_SERVER of a report: the code that the caller saw, the

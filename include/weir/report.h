@@ -23,15 +23,20 @@
 extern "C" {
 #endif
 
+/* So many attempts of a call are told one by one. */
 #define WEIR_REPORT_ATTEMPTS 8
+
+/* Hex digits of a reference. */
 #define WEIR_REFERENCE_LENGTH 12
+
 #define WEIR_REPORT_NAME_BYTES 128 /* of the longest name and its end; a longer one is cut */
 
+/* One attempt of a finished call. */
 struct weir_attempt_report {
   grpc_status_code code; /* as it came */
   enum weir_origin origin;
   int64_t started_after_ns; /* since the call's start */
-  int64_t duration_ns;
+  int64_t duration_ns;      /* until its end was taken from the queue */
 };
 
 /* A finished call. Set `size` before asking for it; fields are only ever added at the end. */

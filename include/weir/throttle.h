@@ -20,6 +20,7 @@ extern "C" {
  * One that is full is not among them, as it has nothing to keep. */
 #define WEIR_THROTTLE_KEPT_NAMES 1024
 
+/* A share of a server name's bucket of tokens. */
 typedef struct weir_throttle weir_throttle;
 
 /* Finds or makes the bucket of the server that a target names, and takes a share of it. A bucket

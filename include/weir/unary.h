@@ -43,11 +43,11 @@ struct weir_unary_request {
 /* What came back. Start from WEIR_UNARY_REPLY_INIT; end with weir_unary_reply_fini. */
 struct weir_unary_reply {
   size_t size;
-  grpc_status_code code; /* UNKNOWN before there is one, and after an error */
-  grpc_slice details;
-  grpc_byte_buffer *message; /* NULL on failure */
-  grpc_metadata_array initial_metadata;
-  grpc_metadata_array trailing_metadata;
+  grpc_status_code code;                 /* UNKNOWN before there is one, and after an error */
+  grpc_slice details;                    /* the status's message; empty when it is OK */
+  grpc_byte_buffer *message;             /* NULL on failure */
+  grpc_metadata_array initial_metadata;  /* as the core gives it; a boundary filters it */
+  grpc_metadata_array trailing_metadata; /* likewise */
   struct weir_call_report report;
   weir_call *call; /* keeps the metadata's elements alive */
 };
