@@ -132,10 +132,19 @@ static void step_refusal(struct schedule_world *world, uint8_t byte) {
   world->transport.start_fails_at = world->transport.n_start_batches + 1 + (byte & 3);
 }
 
+static void run_out_of_memory(struct schedule_world *world, const struct schedule_memory *memory) {
+  world->faulty = world->layers.may_forget = true;
+  if (memory->for_good) {
+    counting_allocator_fail_from_nth(&world->allocator, memory->fails_at);
+  } else {
+    counting_allocator_fail_nth(&world->allocator, memory->fails_at);
+  }
+}
+
 static void step_no_memory(struct schedule_world *world, uint8_t byte) {
   SCHEDULE_NOTE("memory will run out", 0);
-  world->faulty = world->layers.may_forget = true;
-  counting_allocator_fail_nth(&world->allocator, 1u + (byte & 3));
+  run_out_of_memory(
+      world, &(struct schedule_memory){.fails_at = 1u + (byte & 3), .for_good = (byte & 4) != 0});
 }
 
 /* Mostly nothing: a schedule without them goes further. */
@@ -350,6 +359,7 @@ static void open(struct schedule_world *world) {
 /* Every call comes to an end by itself, since each has a deadline. */
 static void wait_for_all(struct schedule_world *world) {
   schedule_queue_run(world, MS(101));
+  counting_allocator_fail_none(&world->allocator);
   schedule_queue_run(world, SECONDS(1));
   for (size_t i = 0; i < world->n_calls && world->faulty; i++) {
     schedule_call_ask_metadata(world, &world->calls[i]);
@@ -431,16 +441,25 @@ size_t schedule_of_seed(uint64_t seed, uint8_t bytes_out[SCHEDULE_MAX_BYTES]) {
   return size;
 }
 
-void schedule_run(const uint8_t *bytes, size_t size, struct schedule_tally *tally) {
+size_t schedule_run_with(const uint8_t *bytes, size_t size, const struct schedule_memory *memory,
+                         struct schedule_tally *tally) {
   static struct schedule_world world; /* not cleared: a call is, when it is made */
   world.in = (struct schedule_bytes){.bytes = bytes, .size = size};
   world.tally = tally;
   fake_clock_init(&world.clock, SCHEDULE_T0);
   schedule_trace_begin(bytes, size, &world.clock);
   open(&world);
+  if (memory->fails_at > 0) {
+    run_out_of_memory(&world, memory);
+  }
   while (world.in.at < world.in.size) {
     step(&world);
   }
   close(&world);
   schedule_trace_end();
+  return world.allocator.n_failed;
+}
+
+void schedule_run(const uint8_t *bytes, size_t size, struct schedule_tally *tally) {
+  (void)schedule_run_with(bytes, size, &(struct schedule_memory){.fails_at = 0}, tally);
 }

@@ -20,6 +20,7 @@
 #ifndef WEIR_TEST_STACK_SCHEDULE_H
 #define WEIR_TEST_STACK_SCHEDULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,5 +48,16 @@ struct schedule_tally {
 size_t schedule_of_seed(uint64_t seed, uint8_t bytes_out[SCHEDULE_MAX_BYTES]);
 
 void schedule_run(const uint8_t *bytes, size_t size, struct schedule_tally *tally);
+
+/* How memory runs out, once all is opened. */
+struct schedule_memory {
+  size_t fails_at; /* the nth allocation; 0 = never */
+  bool for_good;   /* and all that follow, until the calls of the schedule have ended */
+};
+
+/* As schedule_run; says how many allocations have failed, those that the schedule itself lets fail
+ * included. */
+size_t schedule_run_with(const uint8_t *bytes, size_t size, const struct schedule_memory *memory,
+                         struct schedule_tally *tally);
 
 #endif /* WEIR_TEST_STACK_SCHEDULE_H */

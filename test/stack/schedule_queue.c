@@ -255,7 +255,7 @@ void schedule_queue_check_blocks(struct schedule_world *world, size_t index) {
   weir_completion_queue *queue = world->queues[index].queue;
   void *blocks[MAX_BLOCKS];
   size_t n_blocks = 0;
-  world->allocator.fails_at = 0;
+  counting_allocator_fail_none(&world->allocator);
   gpr_timespec now = weir__instant_to_timespec(world->clock.now_ns);
   assert_int_not_equal(drain_once(world, index, now), GRPC_OP_COMPLETE); /* weir's own batches */
   size_t n_allocations = world->allocator.n_allocations;
