@@ -427,7 +427,7 @@ static void a_probe_that_runs_out_of_time_opens_again(void **state) {
     unary_start(&probe, channel, queue, &short_time);
     unary_wait(&probe, queue);
     unary_fini(&probe);
-  } while (is_refused(&probe.report));
+  } while (probe.report.n_attempts == 0); /* refused, or begun so late that its time was over */
   assert_int_equal(probe.code, GRPC_STATUS_DEADLINE_EXCEEDED);
   assert_int_equal(look(channel).state, WEIR_BREAKER_OPEN);
   assert_int_equal(look(channel).n_trips, 2);
