@@ -649,7 +649,7 @@ def the_manual_tells_of_every_verb_and_option():
 
 def shown(document):
     """The document's files, and its commands with what they print."""
-    files = re.findall(r"^`(\S+)`:\n\n```json\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
+    files = re.findall(r"^`(\S+)`:\n\n(?:<!-- .* -->\n)?```json\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     blocks = re.findall(r"^```console\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     commands = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", "".join(blocks), re.MULTILINE)
     return files, commands
