@@ -22,7 +22,7 @@ help:
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
 	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: decisions, calls, policy)'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
-	@echo 'make lint                                   format, headers, layers, static analysis'
+	@echo 'make lint [ARGS=format]                     format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
 	@echo 'make clean                                  removes what was built'
 
@@ -92,7 +92,7 @@ setup-fuzz:
 
 .PHONY: lint
 lint: setup-lint
-	@BAZEL='$(BAZEL)' test/lint/run
+	@BAZEL='$(BAZEL)' CONFIG='$(CONFIG)' test/lint/run $(ARGS)
 
 .PHONY: format
 format: setup-lint

@@ -7,8 +7,8 @@
 # SPDX-License-Identifier: Apache-2.0
 cd "$(dirname "$0")/../.."
 bazel=${BAZEL:-bazel}
-# The configuration of CI, so that what was built there serves.
-quiet="--config=ci --noshow_progress --noshow_loading_progress --ui_event_filters=-info"
+# CONFIG names a configuration of which everything is built already, so that nothing is built for this.
+quiet="--config=${CONFIG:-ci} --noshow_progress --noshow_loading_progress --ui_event_filters=-info"
 
 [ -n "$(test/lint/files.sh '*.c')" ] || exit 0
 
