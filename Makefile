@@ -11,6 +11,22 @@ ARGS ?=
 
 config = $(if $(CONFIG),--config=$(CONFIG))
 
+# Where `make install` installs: GNU's names, and the usual ones in capitals. DESTDIR stands before all of them.
+PREFIX ?= /usr/local
+prefix ?= $(PREFIX)
+exec_prefix ?= $(prefix)
+bindir ?= $(or $(BINDIR),$(exec_prefix)/bin)
+libdir ?= $(or $(LIBDIR),$(exec_prefix)/lib)
+includedir ?= $(or $(INCLUDEDIR),$(prefix)/include)
+datarootdir ?= $(prefix)/share
+mandir ?= $(or $(MANDIR),$(datarootdir)/man)
+bashcompletiondir ?= $(datarootdir)/bash-completion/completions
+fishcompletiondir ?= $(datarootdir)/fish/vendor_completions.d
+zshcompletiondir ?= $(datarootdir)/zsh/site-functions
+
+folders = $(foreach name,DESTDIR prefix exec_prefix bindir libdir includedir datarootdir mandir \
+  bashcompletiondir fishcompletiondir zshcompletiondir,$(name)='$($(name))')
+
 .PHONY: help
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
@@ -24,6 +40,12 @@ help:
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint [ARGS=format]                     format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
+	@echo 'make build                                  what is installed, into out/build'
+	@echo 'make install [PREFIX=/usr/local DESTDIR=]   libraries, headers, weir.pc, CMake package, weirctl, man pages'
+	@echo 'make uninstall                              takes that away again: with the same variables'
+	@echo 'make check-install                          builds and runs programs with what is installed (in a temporary place)'
+	@echo 'make deb                                    Debian packages, into out/deb'
+	@echo 'make check-deb                              installs, uses and purges them: as root'
 	@echo 'make clean                                  removes what was built'
 
 .PHONY: demo
@@ -102,6 +124,42 @@ format: setup-lint
 setup-lint:
 	@bazel/setup.sh build lint
 
+.PHONY: build
+build:
+	@BAZEL='$(BAZEL)' packaging/build.sh
+
+.PHONY: install
+install:
+	@BAZEL='$(BAZEL)' packaging/build.sh --if-changed
+	@env $(folders) packaging/install.sh install
+
+.PHONY: uninstall
+uninstall:
+	@env $(folders) packaging/install.sh uninstall
+
+.PHONY: check-install
+check-install: setup-install
+	@BAZEL='$(BAZEL)' packaging/build.sh --if-changed
+	@BAZEL='$(BAZEL)' test/consumer/run $(ARGS)
+
+.PHONY: setup-install
+setup-install:
+	@bazel/setup.sh build install
+
+.PHONY: deb
+deb: setup-deb
+	@BAZEL='$(BAZEL)' packaging/build.sh --if-changed
+	@packaging/deb.sh
+
+.PHONY: check-deb
+check-deb: deb
+	@packaging/check_deb.sh
+
+.PHONY: setup-deb
+setup-deb:
+	@bazel/setup.sh build deb
+
 .PHONY: clean
 clean:
 	@$(BAZEL) clean
+	@rm -rf out

@@ -1,6 +1,7 @@
 /* watch – asks a server how it is, every second, by a policy file that may change meanwhile:
  * watch TARGET POLICY.json. Ends with SIGTERM or SIGINT; SIGHUP has it look at the file.
  * SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

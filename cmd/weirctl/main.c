@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <weir/version.h>
+
 #include "cmd/weirctl/arguments.h"
 #include "cmd/weirctl/memory.h"
 #include "cmd/weirctl/output.h"
 #include "cmd/weirctl/process.h"
 #include "cmd/weirctl/verb.h"
 
-#define VERSION "0.1.0-dev"
 #define HELP_COLUMN 24
 
 static const struct verb *const verbs[] = {
@@ -97,7 +98,7 @@ static enum verdict run(char **words) {
     return VERDICT_FAILED;
   }
   if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) {
-    puts("weirctl " VERSION);
+    printf("weirctl %s\n", weir_version_string());
     return VERDICT_ACCEPTED;
   }
   if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {

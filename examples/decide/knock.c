@@ -3,6 +3,7 @@
  *   knock PORT [TIMES]     knocks every 100 ms, and says what came of it
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>

@@ -17,5 +17,6 @@
 #include <weir/export.h>
 #include <weir/random.h>
 #include <weir/throttle.h>
+#include <weir/version.h>
 
 #endif /* WEIR_DECIDE_H */

@@ -31,5 +31,6 @@
 #include <weir/report.h>
 #include <weir/throttle.h>
 #include <weir/unary.h>
+#include <weir/version.h>
 
 #endif /* WEIR_WEIR_H */
