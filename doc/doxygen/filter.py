@@ -13,7 +13,8 @@
 #   lines further in than text    verbatim: drawings
 #
 # What is the same everywhere is explained here and not in every header: a `size` at the head of a struct, a `context`, a
-# count of what stands beside it, a member whose type says all, X_INIT right behind a struct. groups.txt says which group a
+# count of what stands beside it, a member whose type says all, X_INIT right behind a struct. A macro right behind another
+# one has that one's comment. groups.txt says which group a
 # header's declarations are in.
 #
 # SPDX-License-Identifier: Apache-2.0
@@ -88,6 +89,8 @@ class Filter:
         self.heading = False
         self.struct = None  # whose end was the last thing seen
         self.documented = False
+        self.comment_text = ""
+        self.macro_comment = ""
 
     def run(self):
         out = self.head()
@@ -109,6 +112,8 @@ class Filter:
     def step(self, i):
         """The last line that is done with, and what stands for those up to it."""
         line = self.lines[i]
+        if re.match(r"#define WEIR_(API|MUST_CHECK)\b", line):  # for compilers; the Doxyfile has them as nothing
+            return i, [""]
         if re.match(r"#endif /\* WEIR_\w+_H \*/", line):
             return i, [line + " /** @} */"]
         if re.match(r"\s*/\*", line):
@@ -120,6 +125,7 @@ class Filter:
         if self.depth > 0 and self.lines[end + 1].strip() == "":
             return end + 1, self.headed(self.lines[i:end + 1])
         self.documented = self.lines[end + 1].strip() != ""
+        self.comment_text = " ".join(line.strip(" */") for line in self.lines[i:end + 1])
         lines = marked(self.lines[i:end + 1])
         lines[0] = lines[0].replace("/*", "/**", 1)
         return end, lines
@@ -147,6 +153,11 @@ class Filter:
         opened = re.match(r"struct (\w+) \{", code)
         if opened and self.depth == 0:
             self.struct = opened[1]
+        if re.match(r"#define WEIR_\w+ ", line) and not behind:
+            if re.match(r"#define ", self.lines[i - 1]):
+                replaced[0] = self.macro_comment + replaced[0]
+            elif self.documented:
+                self.macro_comment = f"/** {self.comment_text} */ "
         init = re.match(r"#define (WEIR_\w+_INIT)\b", code)
         if init and not self.documented and self.struct:
             replaced[0] = f"/** What a struct {self.struct} begins with: the defaults. */ " + replaced[0]
