@@ -26,6 +26,7 @@ static void name_everything(struct trial *trial) {
     (void)weir_reason_name((enum weir_reason)i);
     (void)weir_status_code_name((grpc_status_code)i);
   }
+  (void)weir_version_string();
   trial_end(trial);
 }
 
@@ -67,6 +68,7 @@ const struct trial_row name_rows[] = {
     {"weir_origin_name", TAKES_NOTHING, name_everything},
     {"weir_reason_name", TAKES_NOTHING, name_everything},
     {"weir_status_code_name", TAKES_NOTHING, name_everything},
+    {"weir_version_string", TAKES_NOTHING, name_everything},
     {"weir_outcome_blames_downstream", TAKES_NOTHING, ask_an_outcome},
     {"weir_outcome_is_retryable", TAKES_NOTHING, ask_an_outcome},
     {"weir_outcome_reached_server", TAKES_NOTHING, ask_an_outcome},
