@@ -76,8 +76,8 @@ static void make_registered_call(struct trial *trial) {
 /* What is refused has not begun; what has begun comes to its end, once, with the real status. */
 static void check_end(const struct trial *trial, struct lame_call *call, struct stage *stage) {
   lame_call_wait(call, stage->queue, stage->type);
-  const bool has_status = call->was_started[0] && call->was_started[5];
-  if (call->was_started[0] || call->was_started[5]) {
+  const bool has_status = call->tags[0].was_started && call->tags[5].was_started;
+  if (call->tags[0].was_started || call->tags[5].was_started) {
     weir_call_cancel(call->call, NULL); /* what has no status to wait for */
   }
   assert_true(trial->n_refused > 0 || (int)call->status == GRPC_STATUS_UNAVAILABLE);
@@ -133,7 +133,7 @@ static void run_batches(struct trial *trial, const char *policy, grpc_cq_complet
     }
   }
   trial_end(trial);
-  if (!call.was_started[5]) {
+  if (!call.tags[5].was_started) {
     assert_true(trial->n_refused > 0);
     assert_int_equal(lame_call_start(&call, 5, 6), GRPC_CALL_OK);
     lame_call_wait(&call, stage.queue, type);

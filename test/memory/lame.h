@@ -28,7 +28,14 @@ void lame_queue_end(weir_completion_queue *queue, grpc_cq_completion_type type);
 
 #define LAME_OPS 6
 
-/* A call and its outputs. Tags are addresses of `tags`. */
+/* The tag of a batch, on a queue of any kind. */
+struct lame_tag {
+  grpc_completion_queue_functor base;
+  bool was_started;
+  unsigned n_came;
+};
+
+/* A call and its outputs. */
 struct lame_call {
   weir_call *call;
   grpc_byte_buffer *message;
@@ -40,9 +47,7 @@ struct lame_call {
   grpc_slice details;
   const char *error_string;
   grpc_op ops[LAME_OPS];
-  char tags[LAME_OPS];
-  bool was_started[LAME_OPS];
-  unsigned n_came[LAME_OPS];
+  struct lame_tag tags[LAME_OPS]; /* of the batch that begins with the operation */
 };
 
 /* Fills in the operations; `call` is taken over, and may be NULL. With much metadata and a message
@@ -51,7 +56,7 @@ void lame_call_init(struct lame_call *call, weir_call *made, bool is_large);
 
 weir_call *lame_call_make(weir_channel *channel, weir_completion_queue *queue);
 
-/* Starts operations `from` to `to`, as a batch with the tag `from`. */
+/* Starts operations `from` to `to`, as a batch with the tag of `from`. */
 grpc_call_error lame_call_start(struct lame_call *call, size_t from, size_t to);
 
 /* Waits for all tags that are owed: each comes once. */
