@@ -26,11 +26,16 @@ void sent_attempt_free(struct sent_attempt *attempt) {
   free(attempt);
 }
 
-void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice) {
+static size_t copy_slice(char *out, size_t out_bytes, grpc_slice slice) {
   size_t size = GRPC_SLICE_LENGTH(slice);
-  assert_true(size < SENT_TEXT);
+  assert_true(size < out_bytes);
   memcpy(out, GRPC_SLICE_START_PTR(slice), size);
   out[size] = '\0';
+  return size;
+}
+
+void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice) {
+  (void)copy_slice(out, SENT_TEXT, slice);
 }
 
 const char *sent_attempt_value(const struct sent_attempt *attempt, const char *key) {
@@ -53,7 +58,8 @@ void sent_attempt_note_metadata(struct sent_attempt *attempt, const grpc_op *op)
     assert_true(grpc_is_binary_header(entry->key) ||
                 grpc_header_nonbin_value_is_legal(entry->value));
     sent_attempt_copy_text(attempt->metadata[i].key, entry->key);
-    sent_attempt_copy_text(attempt->metadata[i].value, entry->value);
+    attempt->metadata[i].value_size =
+        copy_slice(attempt->metadata[i].value, SENT_VALUE, entry->value);
   }
   attempt->n_metadata = count;
   attempt->metadata_flags = op->flags;

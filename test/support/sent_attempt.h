@@ -16,6 +16,7 @@
 
 #define SENT_PAIRS 40
 #define SENT_TEXT 80
+#define SENT_VALUE 640 /* of metadata */
 #define SENT_MESSAGES 16
 
 /* How far an operation of an attempt is. */
@@ -68,7 +69,8 @@ struct sent_attempt {
 
   struct {
     char key[SENT_TEXT];
-    char value[SENT_TEXT];
+    char value[SENT_VALUE]; /* terminated */
+    size_t value_size;
   } metadata[SENT_PAIRS]; /* in the order sent; the last member, since it is not zeroed */
 };
 
