@@ -27,6 +27,7 @@ struct world {
   struct fixture *f;
   struct trailers_plan plan;
   struct trailers_tally *tally;
+  const struct trailers_memory *memory;
   struct unary unary;
 };
 
@@ -203,8 +204,10 @@ static void make_call(struct world *world) {
   struct fixture *f = world->f;
   weir_inbound *inbound =
       world->plan.is_serving ? fixture_inbound(f, T0 + SECONDS(5), NULL, NULL) : NULL;
-  if (world->plan.fails_at > 0) {
-    counting_allocator_fail_nth(&f->allocator, world->plan.fails_at);
+  if (world->memory->fails_at > 0 && world->memory->for_good) {
+    counting_allocator_fail_from_nth(&f->allocator, world->memory->fails_at);
+  } else if (world->memory->fails_at > 0) {
+    counting_allocator_fail_nth(&f->allocator, world->memory->fails_at);
   }
   unary_init_with(f, &world->unary, &(struct unary_options){.inbound = inbound});
   weir_inbound_release(inbound);
@@ -229,20 +232,35 @@ static void run_call(struct world *world) {
   run_until_idle(f); /* a call that was let go under way */
 }
 
-void trailers_run(const uint8_t *bytes, size_t size, struct trailers_tally *tally) {
+/* `memory` NULL: as the bytes say. */
+static size_t run(const uint8_t *bytes, size_t size, const struct trailers_memory *memory,
+                  struct trailers_tally *tally) {
   struct world world = {.tally = tally};
   void *state = NULL;
   assert_int_equal(fixture_setup(&state), 0);
   world.f = state;
   trailers_plan_read(&world.plan, bytes, size, world.f);
+  const struct trailers_memory planned = {.fails_at = world.plan.fails_at};
+  world.memory = memory != NULL ? memory : &planned;
   if (world.plan.is_policy_valid) {
     run_call(&world);
   } else {
     assert_int_equal(fixture_make_policy(world.f), WEIR_ERROR_INVALID_ARGUMENT);
     tally->n_refused_policies++;
   }
+  const size_t n_failed = world.f->allocator.n_failed;
   assert_int_equal(fixture_teardown(&state), 0);
   trailers_plan_fini(&world.plan);
+  return n_failed;
+}
+
+size_t trailers_run_with(const uint8_t *bytes, size_t size, const struct trailers_memory *memory,
+                         struct trailers_tally *tally) {
+  return run(bytes, size, memory, tally);
+}
+
+void trailers_run(const uint8_t *bytes, size_t size, struct trailers_tally *tally) {
+  (void)run(bytes, size, NULL, tally);
 }
 
 size_t trailers_of_seed(uint64_t seed, uint8_t bytes_out[TRAILERS_MAX_BYTES]) {

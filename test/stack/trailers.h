@@ -14,6 +14,7 @@
 #ifndef WEIR_TEST_STACK_TRAILERS_H
 #define WEIR_TEST_STACK_TRAILERS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,5 +38,15 @@ struct trailers_tally {
 size_t trailers_of_seed(uint64_t seed, uint8_t bytes_out[TRAILERS_MAX_BYTES]);
 
 void trailers_run(const uint8_t *bytes, size_t size, struct trailers_tally *tally);
+
+/* Where memory runs out: at an allocation of the call, or from it on. */
+struct trailers_memory {
+  size_t fails_at;
+  bool for_good;
+};
+
+/* As trailers_run, but for the allocation that the bytes let fail; says how many have failed. */
+size_t trailers_run_with(const uint8_t *bytes, size_t size, const struct trailers_memory *memory,
+                         struct trailers_tally *tally);
 
 #endif /* WEIR_TEST_STACK_TRAILERS_H */

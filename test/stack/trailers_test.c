@@ -10,6 +10,9 @@
 
 #define CALLS 20000
 
+/* Those in which each allocation fails. */
+#define CALLS_WITHOUT_MEMORY 3000
+
 static void whatever_a_peer_ends_a_call_with_is_translated(void **state) {
   (void)state;
   struct trailers_tally tally;
@@ -32,9 +35,29 @@ static void whatever_a_peer_ends_a_call_with_is_translated(void **state) {
   assert_true(tally.n_out_of_memory > CALLS / 100);
 }
 
+/* Nothing of what the peer wrote is seen because there was no memory to take it out. */
+static void memory_may_run_out_at_any_point(void **state) {
+  (void)state;
+  struct trailers_tally tally;
+  memset(&tally, 0, sizeof tally);
+  for (uint64_t seed = 0; seed < CALLS_WITHOUT_MEMORY; seed++) {
+    uint8_t bytes[TRAILERS_MAX_BYTES];
+    const size_t size = trailers_of_seed(seed, bytes);
+    for (int for_good = 0; for_good <= 1; for_good++) {
+      struct trailers_memory memory = {.fails_at = 1, .for_good = for_good != 0};
+      while (trailers_run_with(bytes, size, &memory, &tally) > 0) {
+        memory.fails_at++;
+      }
+    }
+  }
+  assert_true(tally.n_out_of_memory > CALLS_WITHOUT_MEMORY);
+  assert_true(tally.n_failures > CALLS_WITHOUT_MEMORY / 4);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whatever_a_peer_ends_a_call_with_is_translated),
+      cmocka_unit_test(memory_may_run_out_at_any_point),
   };
   return cmocka_run_group_tests_name("trailers", tests, NULL, NULL);
 }
