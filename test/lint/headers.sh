@@ -1,5 +1,5 @@
 #!/bin/sh
-# test/lint/headers.sh - every public header compiles alone, as C11 with two compilers and as C++17.
+# test/lint/headers.sh - every public header compiles alone, as C11 and as C++17, with two compilers.
 #
 # SPDX-License-Identifier: Apache-2.0
 cd "$(dirname "$0")/../.."
@@ -20,6 +20,7 @@ for header in $(test/lint/files.sh 'include/weir/*.h'); do
   alone "$header" gcc -x c -std=c11
   alone "$header" clang -x c -std=c11
   alone "$header" g++ -x c++ -std=c++17
+  alone "$header" clang++ -x c++ -std=c++17
 done
 
 exit "$status"
