@@ -25,7 +25,7 @@ import sys
 import tempfile
 import unittest
 
-COMPILE = "cc -std=c11 -Wall -Wextra -Wpedantic -Werror -O1 -Iinclude -I. -c -x c - -o".split()
+COMPILE = "cc -std=c11 -Wall -Wextra -Wpedantic -Werror -Iinclude -I. -c -x c - -o".split()
 UNCHECKED = ("text", "diff", "cmake", "make")
 COMMENT = re.compile(r"\s*<!-- (?:in (?P<frame>test/doc/frames/\w+\.c\.in)|file: (?P<file>[\w.-]+)|not checked: (?P<why>.+)) -->")
 
