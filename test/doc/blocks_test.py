@@ -119,6 +119,8 @@ CHECKS = {
 
 
 def look(block):
+    if block.language == "text" and re.search(r"\bweir_\w+\(.*;", block.text()) and not block.why_not:
+        return "this is C: mark the block so"
     if block.language in UNCHECKED or block.why_not:
         return ""
     if block.language not in CHECKS:
@@ -140,6 +142,7 @@ class BlocksTest(unittest.TestCase):
         for language, text in (("c", "int f(void) { return x; }"), ("c", "int f(int unused) { return 1; }"),
                                ("json", '{"timeOut": "1s"}'), ("sh", "if true; then"), ("console", "$ echo 'x"),
                                ("proto", "message {"), ("python", "def f(:"), ("bzl", "cc_binary(name = "), ("", "x"),
+                               ("text", "weir_call_unref(call);"),
                                ("unknown", "x")):
             block = Block("page", 1, language, "")
             block.lines = [text]
