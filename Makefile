@@ -36,7 +36,8 @@ help:
 	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto;'
 	@echo '                                            doc/html/index.html, of the comments of the headers'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'
-	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: decisions, calls, policy)'
+	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: calls, decisions, many, policy)'
+	@echo 'make bench ARGS=--plots                     the same, and writes doc/bench/'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
 	@echo 'make lint [ARGS=format]                     format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
@@ -97,7 +98,7 @@ setup-model:
 
 .PHONY: bench
 bench: setup-bench
-	@$(BAZEL) build --config=opt //bench/... >&2
+	@$(BAZEL) build --config=opt //bench >&2
 	@bazel-bin/bench/bench $(ARGS)
 
 .PHONY: setup-bench

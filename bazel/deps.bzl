@@ -61,3 +61,14 @@ def weir_test_deps():
         apt_package = "libnghttp2-dev",
         minimum_version = "1.52",
     )
+
+def weir_bench_deps():
+    """What the benchmarks' peers need besides."""
+    maybe(
+        system_library,
+        name = "grpcpp",
+        module = "grpc++",
+        apt_package = "libgrpc++-dev",
+        minimum_version = "1.51",
+        linkopts = ["-Wl,--as-needed", "-lgrpc++", "-lgrpc", "-lgpr", "-labsl_synchronization"],
+    )

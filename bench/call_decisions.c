@@ -9,6 +9,7 @@
 
 #include <weir/weir.h>
 
+#include "bench/exchange.h"
 #include "bench/require.h"
 
 #define SERIES 200
@@ -79,6 +80,56 @@ static void run_calls(void *state, uint32_t n_times) {
     require(call_once(state) == WEIR_REASON_BREAKER_OPEN, "the breaker has closed");
   }
 }
+
+/* --- the same, by the calls that mirror the core's --- */
+
+struct queued {
+  struct caller *caller;
+  struct client client;
+};
+
+static void *queued_new(void) {
+  struct queued *queued = require_memory(1, sizeof *queued);
+  queued->caller = caller_new();
+  queued->client.side = side_find("weir");
+  queued->client.channel = queued->caller->channel;
+  queued->client.queue = queued->client.side->on->queue_create();
+  return queued;
+}
+
+static void queued_free(void *state) {
+  struct queued *queued = state;
+  weir_completion_queue *queue = queued->client.queue;
+  weir_completion_queue_shutdown(queue);
+  require(weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type ==
+              GRPC_QUEUE_SHUTDOWN,
+          "a queue does not end");
+  weir_completion_queue_destroy(queue);
+  caller_free(queued->caller);
+  free(queued);
+}
+
+static void run_queued(void *state, uint32_t n_times) {
+  const struct queued *queued = state;
+  for (uint32_t i = 0; i < n_times; i++) {
+    struct exchange exchange;
+    exchange_init(&exchange, &queued->client, "/bench.Service/Unary",
+                  gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    exchange.ops[SEND_MESSAGE].data.send_message.send_message = queued->caller->request.message;
+    exchange_start(&exchange, &queued->client, SEND_HEADERS, N_OPS);
+    require(exchange_await(&queued->client)->status == GRPC_STATUS_UNAVAILABLE,
+            "the breaker has closed");
+    exchange_fini(&exchange, &queued->client);
+  }
+}
+
+const struct operation refuse_queue = {
+    .name = "refuse_queue",
+    .series_length = SERIES,
+    .setup = queued_new,
+    .run = run_queued,
+    .teardown = queued_free,
+};
 
 const struct operation refuse_unary = {
     .name = "refuse_unary",

@@ -1,11 +1,12 @@
 #!/bin/sh
-# calls.sh - what calls and messages cost the client: the bare core beside weir with all four layers, in one run. A part
-# of bench.sh, read by it.
+# calls.sh - what calls and messages cost the client: the bare core beside weir with all four layers, with one and with
+# none, the core with its own retries, and gRPC C++ with four interceptors beside itself without. A part of bench.sh, read
+# by it.
 #
 # Instructions are counted by callgrind, of all threads of the client, as the difference of a long and a short series; the
 # server is a process of its own. The core's threads meet at its locks by chance, and what goes out in one write depends on
-# when: of several series the middle one counts. Times are told as ratios only, of series on weir and on the bare core, run
-# in turn by one process without callgrind.
+# when: of several series the middle one counts. Times are told as ratios only, of series run in turn by one process
+# without callgrind.
 #
 # weir sends two headers with each call (weir-budget-us, weir-retry-owner). What the core takes to check, keep and write
 # them is a part of the price, and can be told apart: the bare core is also measured with the same two.
@@ -13,26 +14,34 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # bench.sh sets what is common to its parts
 
-# Instructions over the bare core; at this stage.
-CALL_BUDGET=1500
-MESSAGE_BUDGET=200
-
 # Series for callgrind: how many calls or messages a short one has, and a long one, and how many of each there are; and
-# series that are timed: how many calls, and how many pairs of them.
+# series that are timed: how many calls, and how many rounds of them.
 if [ "$quick" = yes ]; then
   CALLS="8 16 1"
-  MESSAGES="8 16 1"
+  MESSAGES=$CALLS
   TIMED="16 3"
 else
   CALLS="128 512 7"
   MESSAGES="200 1200 7"
-  TIMED="256 100"
+  TIMED="256 60"
 fi
+
+UNARY="unary_one_batch unary_64k unary_8_at_once unary_64_at_once"
+STREAMS="stream client_stream"
+LAYERS="none deadline translation breaker retry"
 
 mkfifo "$work/stop" "$work/port"
 "$here/server" < "$work/stop" > "$work/port" &
 exec 9> "$work/stop"
 read -r port < "$work/port"
+
+# What only `make bench` builds may not be there.
+grpcpp=""
+if [ -x "$here/grpcpp_client" ]; then
+  grpcpp="$here/grpcpp_client"
+else
+  say "gRPC C++ is not measured: its client was not built"
+fi
 
 # The middle one of the counts of every second series, from $1 to $2.
 middle_count() {
@@ -41,63 +50,98 @@ middle_count() {
   done | middle
 }
 
-# count SCENARIO SIDE SHORT LONG N: instructions of one call, or message.
+# count PROGRAM SHORT LONG N SCENARIO:SIDE...: adds "SCENARIO:SIDE INSTRUCTIONS", of one call or message, to
+# $work/instructions.
 count() {
-  rm -f "$work"/counts*
-  valgrind --tool=callgrind --zero-before=series --dump-after=series --callgrind-out-file="$work/counts" \
-    "$here/client" count "$1" "$2" "$port" "$3" "$4" "$5" > "$work/log" 2>&1 || {
-    cat "$work/log" >&2
-    exit 1
-  }
-  short=$(middle_count 1 $((2 * $5)))
-  long=$(middle_count 2 $((2 * $5)))
-  echo $(((long - short) / ($4 - $3)))
+  program=$1
+  short=$2
+  long=$3
+  n=$4
+  shift 4
+  callgrind "$program" count "$port" "$short" "$long" "$n" "$@"
+  place=0
+  while read -r scenario side; do
+    first=$((2 * n * place + 1))
+    last=$((first + 2 * n - 1))
+    of_long=$(middle_count $((first + 1)) "$last")
+    of_short=$(middle_count "$first" "$last")
+    echo "$scenario:$side $(((of_long - of_short) / (long - short)))" >> "$work/instructions"
+    place=$((place + 1))
+  done < "$work/counted"
 }
 
-# row LABEL INSTRUCTIONS OVER_BARE BUDGET
-row() {
-  said=$4
-  if [ "$4" != - ] && [ "$3" -gt "$4" ]; then
-    said="$4, exceeded by $(($3 - $4))"
+# sides SCENARIO SIDE...
+sides() {
+  scenario=$1
+  shift
+  for side in "$@"; do
+    printf '%s:%s ' "$scenario" "$side"
+  done
+}
+
+# Each scenario in a process of its own, or, where only that it runs matters, all in one, since one takes seconds to start.
+# shellcheck disable=SC2046,SC2086
+count_all() {
+  layers=$(sides unary_one_batch bare_headers; for layer in $LAYERS; do sides unary_one_batch "weir_$layer"; done)
+  if [ "$quick" = yes ]; then
+    count "$here/client" $CALLS $layers $(sides unary_six_batches bare weir) \
+      $(for scenario in $UNARY $STREAMS; do sides "$scenario" bare weir core_retries; done)
+    [ -z "$grpcpp" ] || count "$grpcpp" $CALLS $(for scenario in $UNARY $STREAMS; do sides "$scenario" plain interceptors; done)
+    return
   fi
-  printf '  %-40s %12s %10s   %s\n' "$1" "$2" "$3" "$said" >> "$work/table"
+  count "$here/client" $CALLS $layers
+  count "$here/client" $CALLS $(sides unary_six_batches bare weir core_retries)
+  for scenario in $UNARY $STREAMS; do
+    lengths=$CALLS
+    case $scenario in *stream) lengths=$MESSAGES ;; esac
+    count "$here/client" $lengths $(sides "$scenario" bare weir core_retries)
+    [ -z "$grpcpp" ] || count "$grpcpp" $lengths $(sides "$scenario" plain interceptors)
+  done
 }
 
-# compare SCENARIO TITLE SUFFIX BUDGET SHORT LONG N: the bare core and weir. Leaves both in $bare and $weir.
-compare() {
-  bare=$(count "$1" bare "$5" "$6" "$7")
-  weir=$(count "$1" weir "$5" "$6" "$7")
-  figure "$1.instructions_bare$3" "$bare" instructions -
-  figure "$1.instructions_over_bare$3" $((weir - bare)) instructions "$4"
-  echo "$2" >> "$work/table"
-  row "bare core" "$bare" - -
-  row "weir, all four layers" "$weir" $((weir - bare)) "$4"
+instructions() {
+  of "$1:$2" "$work/instructions"
 }
 
-# time_both SCENARIO LABEL LENGTH N
-time_both() {
-  ratio=$("$here/client" wall "$1" "$port" "$3" "$4")
-  figure "$1.wall_ratio" "$ratio" ratio -
-  printf '  %-40s %12s\n' "$2" "$ratio" >> "$work/table"
+# over SCENARIO SIDE BASE: how many more instructions than BASE. Nothing: one of them was not counted.
+over() {
+  awk -v over="$1:$2" -v under="$1:$3" '
+    $1 == over { above = $2 }
+    $1 == under { below = $2 }
+    END { if (above != "" && below != "") print above - below }' "$work/instructions"
 }
 
-printf '  %-40s %12s %10s   %s\n' "" instructions "over bare" budget >> "$work/table"
-# shellcheck disable=SC2086
-{
-  compare unary_one_batch "a unary call in one batch" "" "$CALL_BUDGET" $CALLS
-  headers=$(count unary_one_batch bare_headers $CALLS)
-  core=$(count unary_one_batch core_retries $CALLS)
-  figure unary_one_batch.instructions_over_bare_with_headers $((weir - headers)) instructions -
-  figure two_headers.instructions_over_bare $((headers - bare)) instructions -
-  figure core_retries.instructions_over_bare $((core - bare)) instructions -
-  peer unary_one_batch.instructions_over_bare core_retries $((core - bare)) ""
-  row "bare core, sending weir's two headers" "$headers" $((headers - bare)) -
-  row "core with its own retries" "$core" $((core - bare)) -
-  compare unary_six_batches "a unary call in six batches" "" - $CALLS
-  compare unary_64_at_once "a unary call in one batch, 64 at once" "" - $CALLS
-  compare stream "a message received, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
-  compare client_stream "a message sent, of a stream" _per_message "$MESSAGE_BUDGET" $MESSAGES
-  echo "time on weir / on the bare core" >> "$work/table"
-  time_both unary_one_batch "a unary call in one batch" $TIMED
-  time_both unary_64_at_once "a unary call in one batch, 64 at once" $TIMED
-}
+: > "$work/instructions"
+count_all
+for scenario in $UNARY unary_six_batches $STREAMS; do
+  per=""
+  case $scenario in *stream) per=_per_message ;; esac
+  name=$scenario.instructions_over_bare$per
+  figure "$scenario.instructions_bare$per" "$(instructions "$scenario" bare)"
+  figure "$name" "$(over "$scenario" weir bare)"
+  peer "$name" core_retries "$(over "$scenario" core_retries bare)"
+  peer "$name" grpcpp_interceptors "$(over "$scenario" interceptors plain)"
+done
+for layer in $LAYERS; do
+  figure "unary_one_batch.instructions_over_bare_$layer" "$(over unary_one_batch "weir_$layer" bare)"
+done
+figure unary_one_batch.instructions_over_bare_with_headers "$(over unary_one_batch weir bare_headers)"
+figure two_headers.instructions_over_bare "$(over unary_one_batch bare_headers bare)"
+figure core_retries.instructions_over_bare "$(over unary_one_batch core_retries bare)"
+figure grpcpp_interceptors.instructions_over_bare "$(over unary_one_batch interceptors plain)"
+
+"$here/client" allocations "$port" unary_one_batch unary_six_batches stream client_stream > "$work/call-allocations"
+while read -r scenario of_weir over_bare; do
+  figure "$scenario.allocations" "$of_weir"
+  figure "$scenario.mallocs_over_bare" "$over_bare"
+done < "$work/call-allocations"
+
+for scenario in $UNARY stream; do
+  # shellcheck disable=SC2086
+  "$here/client" wall "$port" $TIMED "$scenario" weir core_retries > "$work/wall"
+  # shellcheck disable=SC2086
+  [ -z "$grpcpp" ] || "$grpcpp" wall "$port" $TIMED "$scenario" >> "$work/wall"
+  figure "$scenario.wall_ratio" "$(of weir "$work/wall")"
+  peer "$scenario.wall_ratio" core_retries "$(of core_retries "$work/wall")"
+  peer "$scenario.wall_ratio" grpcpp_interceptors "$(of interceptors "$work/wall")"
+done

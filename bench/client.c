@@ -1,10 +1,15 @@
 /* The client that is measured. The server is another process.
  *
- *   client count SCENARIO SIDE PORT SHORT LONG N    runs series of SHORT and of LONG in turn, N of
- *                                                   each, for callgrind to count
- *   client wall SCENARIO PORT LENGTH N              prints how much longer a series takes weir than
- *                                                   the bare core: the median of N pairs of
- *                                                   series, each of LENGTH
+ *   client count PORT SHORT LONG N SCENARIO:SIDE...    of each: prints its name, and runs series of
+ *                                                      SHORT and of LONG in turn, N of each, for
+ *                                                      callgrind to count
+ *   client wall PORT LENGTH N SCENARIO SIDE...         prints "SIDE RATIO": how much longer a series
+ *                                                      takes than on the bare core, the middle one
+ *                                                      of N rounds of series, each of LENGTH
+ *   client allocations PORT SCENARIO...                prints "SCENARIO WEIR OVER": how often weir
+ *                                                      asks for memory, of its allocator, for a call
+ *                                                      or message; and how often more than on the
+ *                                                      bare core the thread does, whoever's code
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
@@ -16,12 +21,20 @@
 
 #include <grpc/grpc.h>
 
+#include "bench/allocations.h"
+#include "bench/require.h"
 #include "bench/scenario.h"
 #include "bench/side.h"
 
 #define TARGET_SIZE 64
-#define N_PAIRS_MAX 1024
+#define NAME_SIZE 64
+#define N_ROUNDS_MAX 1024
+#define N_SIDES_MAX 4
 #define NS_PER_SECOND INT64_C(1000000000)
+
+/* Longer than any free list or table takes to reach its size. */
+#define WARM_UP 1000
+#define ALLOCATION_SERIES 1000
 
 /* Callgrind is told to begin with nothing where this begins, and to write down where it ends, so it
  * stays a function of its own. */
@@ -38,29 +51,65 @@ static int64_t now_ns(void) {
   return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
 }
 
-/* 0: that is no count. */
 static int read_count(const char *text) {
   char *end = NULL;
   long number = strtol(text, &end, 10);
-  return end == text || *end != '\0' || number < 0 || number > INT32_MAX ? 0 : (int)number;
+  require(end != text && *end == '\0' && number > 0 && number <= INT32_MAX, "that is no count");
+  return (int)number;
 }
 
-static void count(scenario_run_fn *run, const struct side *side, const char *target,
-                  const int lengths[2], int n_rounds) {
+static const struct scenario *read_scenario(const char *name) {
+  const struct scenario *scenario = scenario_find(name);
+  require(scenario != NULL, "no scenario has that name");
+  return scenario;
+}
+
+static const struct side *read_side(const char *name) {
+  const struct side *side = side_find(name);
+  require(side != NULL, "no side has that name");
+  return side;
+}
+
+static void read_target(const char *port, char target_out[TARGET_SIZE]) {
+  (void)snprintf(target_out, TARGET_SIZE, "ipv4:127.0.0.1:%s", port);
+}
+
+/* --- count --- */
+
+static void count(const char *target, const char *what, const int lengths[2], int n_rounds) {
+  char name[NAME_SIZE];
+  (void)snprintf(name, sizeof name, "%s", what);
+  char *colon = strchr(name, ':');
+  require(colon != NULL, "a scenario without a side");
+  *colon = '\0';
+  const struct scenario *scenario = read_scenario(name);
   struct client client;
-  client_init(&client, side, target);
-  run(&client, lengths[0]); /* connects, and fills free lists */
+  client_init(&client, read_side(colon + 1), target);
+  scenario->run(&client, lengths[0]); /* connects, and fills free lists */
   for (int i = 0; i < n_rounds; i++) {
-    series(run, &client, lengths[0]);
-    series(run, &client, lengths[1]);
+    series(scenario->run, &client, lengths[0]);
+    series(scenario->run, &client, lengths[1]);
   }
   client_fini(&client);
+  printf("%s %s\n", name, colon + 1);
 }
 
-static int64_t timed_ns(scenario_run_fn *run, const struct client *client, int length) {
+/* PORT SHORT LONG N SCENARIO:SIDE... */
+static void run_count(int n_arguments, char **arguments) {
+  char target[TARGET_SIZE];
+  read_target(arguments[0], target);
+  const int lengths[2] = {read_count(arguments[1]), read_count(arguments[2])};
+  for (int i = 4; i < n_arguments; i++) {
+    count(target, arguments[i], lengths, read_count(arguments[3]));
+  }
+}
+
+/* --- wall --- */
+
+static double timed_ns(const struct scenario *scenario, const struct client *client, int length) {
   int64_t started_at_ns = now_ns();
-  run(client, length);
-  return now_ns() - started_at_ns;
+  scenario->run(client, length);
+  return (double)(now_ns() - started_at_ns);
 }
 
 static int compare_ratios(const void *left, const void *right) {
@@ -69,69 +118,97 @@ static int compare_ratios(const void *left, const void *right) {
   return (a > b) - (a < b);
 }
 
-static void wall(scenario_run_fn *run, const char *target, int length, int n_pairs) {
-  static double ratios[N_PAIRS_MAX];
-  struct client bare;
-  struct client weir;
-  client_init(&bare, side_find("bare"), target);
-  client_init(&weir, side_find("weir"), target);
-  run(&bare, length);
-  run(&weir, length);
-  for (int i = 0; i < n_pairs; i++) {
-    /* Each goes first half of the time. */
-    int64_t first_ns = timed_ns(run, i % 2 == 0 ? &bare : &weir, length);
-    int64_t second_ns = timed_ns(run, i % 2 == 0 ? &weir : &bare, length);
-    ratios[i] =
-        i % 2 == 0 ? (double)second_ns / (double)first_ns : (double)first_ns / (double)second_ns;
+/* The first client is that of the bare core. Each goes first, or second, as often as the others. */
+static void wall(const struct scenario *scenario, const struct client *clients, size_t n_clients,
+                 int length, int n_rounds) {
+  static double ratios[N_SIDES_MAX][N_ROUNDS_MAX];
+  for (int round = 0; round < n_rounds; round++) {
+    double ns[N_SIDES_MAX];
+    for (size_t turn = 0; turn < n_clients; turn++) {
+      size_t i = ((size_t)round + turn) % n_clients;
+      ns[i] = timed_ns(scenario, &clients[i], length);
+    }
+    for (size_t i = 1; i < n_clients; i++) {
+      ratios[i][round] = ns[i] / ns[0];
+    }
   }
-  qsort(ratios, (size_t)n_pairs, sizeof ratios[0], compare_ratios);
-  printf("%.3f\n", ratios[n_pairs / 2]);
-  client_fini(&weir);
-  client_fini(&bare);
+  for (size_t i = 1; i < n_clients; i++) {
+    qsort(ratios[i], (size_t)n_rounds, sizeof ratios[i][0], compare_ratios);
+    printf("%s %.3f\n", clients[i].side->name, ratios[i][n_rounds / 2]);
+  }
 }
 
-/* client count SCENARIO SIDE PORT SHORT LONG N; false: that is not what there is. */
-static bool run_count(char **arguments) {
-  scenario_run_fn *run = scenario_find(arguments[0]);
-  const struct side *side = side_find(arguments[1]);
-  const int lengths[2] = {read_count(arguments[3]), read_count(arguments[4])};
-  int n_rounds = read_count(arguments[5]);
-  if (run == NULL || side == NULL || lengths[0] == 0 || lengths[1] == 0 || n_rounds == 0) {
-    return false;
-  }
+/* PORT LENGTH N SCENARIO SIDE... */
+static void run_wall(int n_arguments, char **arguments) {
   char target[TARGET_SIZE];
-  (void)snprintf(target, sizeof target, "ipv4:127.0.0.1:%s", arguments[2]);
-  count(run, side, target, lengths, n_rounds);
-  return true;
+  read_target(arguments[0], target);
+  int length = read_count(arguments[1]);
+  int n_rounds = read_count(arguments[2]);
+  const struct scenario *scenario = read_scenario(arguments[3]);
+  struct client clients[N_SIDES_MAX];
+  size_t n_clients = 0;
+  require(n_rounds <= N_ROUNDS_MAX && n_arguments - 4 < N_SIDES_MAX, "too many");
+  client_init(&clients[n_clients++], read_side("bare"), target);
+  for (int i = 4; i < n_arguments; i++) {
+    client_init(&clients[n_clients++], read_side(arguments[i]), target);
+  }
+  for (size_t i = 0; i < n_clients; i++) {
+    scenario->run(&clients[i], length);
+  }
+  wall(scenario, clients, n_clients, length, n_rounds);
+  for (size_t i = 0; i < n_clients; i++) {
+    client_fini(&clients[i]);
+  }
 }
 
-/* client wall SCENARIO PORT LENGTH N; false: that is not what there is. */
-static bool run_wall(char **arguments) {
-  scenario_run_fn *run = scenario_find(arguments[0]);
-  int length = read_count(arguments[2]);
-  int n_pairs = read_count(arguments[3]);
-  if (run == NULL || length == 0 || n_pairs == 0 || n_pairs > N_PAIRS_MAX) {
-    return false;
-  }
+/* --- allocations --- */
+
+/* Of one call: `weir_out` of weir's, `all_out` of all that the thread does. */
+static void count_allocations(const struct scenario *scenario, const char *side, const char *target,
+                              double *weir_out, double *all_out) {
+  struct client client;
+  client_init(&client, read_side(side), target);
+  scenario->run(&client, WARM_UP);
+  uint64_t weir_before = side_n_allocations();
+  uint64_t all_before = allocations_count();
+  scenario->run(&client, ALLOCATION_SERIES);
+  *weir_out = (double)(side_n_allocations() - weir_before) / ALLOCATION_SERIES;
+  *all_out = (double)(allocations_count() - all_before) / ALLOCATION_SERIES;
+  client_fini(&client);
+}
+
+/* PORT SCENARIO... */
+static void run_allocations(int n_arguments, char **arguments) {
   char target[TARGET_SIZE];
-  (void)snprintf(target, sizeof target, "ipv4:127.0.0.1:%s", arguments[1]);
-  wall(run, target, length, n_pairs);
-  return true;
+  read_target(arguments[0], target);
+  for (int i = 1; i < n_arguments; i++) {
+    const struct scenario *scenario = read_scenario(arguments[i]);
+    double none = 0.0;
+    double weir = 0.0;
+    double bare_all = 0.0;
+    double weir_all = 0.0;
+    count_allocations(scenario, "bare", target, &none, &bare_all);
+    count_allocations(scenario, "weir", target, &weir, &weir_all);
+    printf("%s %.3f %.3f\n", scenario->name, weir, weir_all - bare_all);
+  }
 }
 
 int main(int argc, char **argv) {
-  bool done = false;
-  grpc_init();
-  if (argc == 8 && strcmp(argv[1], "count") == 0) {
-    done = run_count(argv + 2);
-  } else if (argc == 6 && strcmp(argv[1], "wall") == 0) {
-    done = run_wall(argv + 2);
+  static const struct {
+    const char *name;
+    int n_arguments; /* at least */
+    void (*run)(int n_arguments, char **arguments);
+  } verbs[] = {{"count", 5, run_count}, {"wall", 5, run_wall}, {"allocations", 2, run_allocations}};
+  for (size_t i = 0; i < sizeof verbs / sizeof verbs[0] && argc > 1; i++) {
+    if (strcmp(argv[1], verbs[i].name) == 0 && argc - 2 >= verbs[i].n_arguments) {
+      grpc_init();
+      verbs[i].run(argc - 2, argv + 2);
+      grpc_shutdown();
+      return 0;
+    }
   }
-  grpc_shutdown();
-  if (!done) {
-    (void)fprintf(stderr, "usage: client count SCENARIO SIDE PORT SHORT LONG N\n"
-                          "       client wall SCENARIO PORT LENGTH N\n");
-    return 2;
-  }
-  return 0;
+  (void)fprintf(stderr, "usage: client count PORT SHORT LONG N SCENARIO:SIDE...\n"
+                        "       client wall PORT LENGTH N SCENARIO SIDE...\n"
+                        "       client allocations PORT SCENARIO...\n");
+  return 2;
 }

@@ -60,7 +60,11 @@ static void choose_own(struct chosen *chosen) {
   choose(chosen, &throttle_record_full);
   choose(chosen, &throttle_record_failure);
   choose(chosen, &backoff_delay);
+  choose(chosen, &timer_of_1);
+  choose(chosen, &timer_of_1000);
+  choose(chosen, &timer_of_100000);
   choose(chosen, &refuse_unary);
+  choose(chosen, &refuse_queue);
 }
 
 static void run_time(int n_rounds) {

@@ -42,7 +42,13 @@ const struct operation *core_throttle_record(void);
 const struct operation *core_throttle_record_full(void);
 const struct operation *core_throttle_record_failure(void);
 
-/* call_decisions.c: weir_unary on a channel whose breaker is OPEN. */
+/* call_decisions.c: calls on a channel whose breaker is OPEN, by weir_unary, and as one batch. */
 extern const struct operation refuse_unary;
+extern const struct operation refuse_queue;
+
+/* timer_decisions.c: one of so many is taken out of the heap, and put in again. */
+extern const struct operation timer_of_1;
+extern const struct operation timer_of_1000;
+extern const struct operation timer_of_100000;
 
 #endif /* WEIR_BENCH_DECISIONS_H */

@@ -4,7 +4,7 @@
  *                                  "lookup NAME NANOSECONDS" of one look-up
  *   policy bytes                   prints "NAME PEAK KEPT" of each document: the most bytes while it is
  *                                  loaded, its text included, and those of the policy
- *   policy count                   loads each document once, for callgrind
+ *   policy count NAME              loads that document once, for callgrind
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stddef.h>
@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
 
 #include <weir/policy.h>
 
@@ -23,6 +26,9 @@
 #define LOOKUPS 1000
 #define TEXT_BYTES ((size_t)4 * 1024 * 1024)
 #define PATH_BYTES 48
+
+/* Nothing is sent there. */
+#define TARGET "ipv4:127.0.0.1:1"
 
 /* What each entry of a document has. */
 #define RETRIES                                                                           \
@@ -64,18 +70,30 @@ static weir_policy *load(const struct document *document, const struct weir_allo
   return policy;
 }
 
-static void *setup_document(const char *each) {
+static void *setup_document(int n_methods, const char *each) {
   struct document *document = require_memory(1, sizeof *document);
-  *document = document_new(N_MANY, each);
+  *document = document_new(n_methods, each);
   return document;
 }
 
-static void *setup_retries(void) {
-  return setup_document(RETRIES);
+static void *setup_10(void) {
+  return setup_document(10, RETRIES);
+}
+
+static void *setup_100(void) {
+  return setup_document(100, RETRIES);
+}
+
+static void *setup_1000(void) {
+  return setup_document(1000, RETRIES);
+}
+
+static void *setup_10000(void) {
+  return setup_document(N_MANY, RETRIES);
 }
 
 static void *setup_full(void) {
-  return setup_document(RETRIES ALL_ELSE);
+  return setup_document(N_MANY, RETRIES ALL_ELSE);
 }
 
 /* Callgrind is told to begin with nothing where this begins, and to write down where it ends, so it
@@ -95,9 +113,24 @@ static void teardown_document(void *state) {
 }
 
 static const struct operation loads[] = {
+    {.name = "policy_10",
+     .series_length = 100,
+     .setup = setup_10,
+     .run = series,
+     .teardown = teardown_document},
+    {.name = "policy_100",
+     .series_length = 10,
+     .setup = setup_100,
+     .run = series,
+     .teardown = teardown_document},
+    {.name = "policy_1000",
+     .series_length = 1,
+     .setup = setup_1000,
+     .run = series,
+     .teardown = teardown_document},
     {.name = "policy_10000",
      .series_length = 1,
-     .setup = setup_retries,
+     .setup = setup_10000,
      .run = series,
      .teardown = teardown_document},
     {.name = "policy_10000_full",
@@ -108,6 +141,32 @@ static const struct operation loads[] = {
 };
 
 #define N_LOADS (sizeof loads / sizeof loads[0])
+
+/* ---- the core's own, of the same document ---- */
+
+/* The core reads a service config when a channel is made. */
+static void run_core_load(void *state, uint32_t n_times) {
+  const struct document *document = state;
+  char config_key[] = GRPC_ARG_SERVICE_CONFIG;
+  grpc_arg arg = {.type = GRPC_ARG_STRING, .key = config_key, .value = {.string = document->text}};
+  grpc_channel_args args = {.num_args = 1, .args = &arg};
+  grpc_channel_credentials *creds = grpc_insecure_credentials_create();
+  for (uint32_t i = 0; i < n_times; i++) {
+    grpc_channel *channel = grpc_channel_create(TARGET, creds, &args);
+    /* of a config that it refuses the core makes a lame channel, which can't be watched */
+    require(grpc_channel_support_connectivity_watcher(channel) != 0, "the core refuses it");
+    grpc_channel_destroy(channel);
+  }
+  grpc_channel_credentials_release(creds);
+}
+
+static const struct operation core_load = {
+    .name = "peer.core.policy_10000",
+    .series_length = 1,
+    .setup = setup_10000,
+    .run = run_core_load,
+    .teardown = teardown_document,
+};
 
 /* ---- look-ups ---- */
 
@@ -133,6 +192,14 @@ static void *setup_lookup(int n_methods) {
 
 static void *setup_lookup_10(void) {
   return setup_lookup(N_FEW);
+}
+
+static void *setup_lookup_100(void) {
+  return setup_lookup(100);
+}
+
+static void *setup_lookup_1000(void) {
+  return setup_lookup(1000);
 }
 
 static void *setup_lookup_10000(void) {
@@ -162,6 +229,16 @@ static const struct operation lookups[] = {
     {.name = "policy.lookup_10",
      .series_length = LOOKUPS,
      .setup = setup_lookup_10,
+     .run = run_lookup,
+     .teardown = teardown_lookup},
+    {.name = "policy.lookup_100",
+     .series_length = LOOKUPS,
+     .setup = setup_lookup_100,
+     .run = run_lookup,
+     .teardown = teardown_lookup},
+    {.name = "policy.lookup_1000",
+     .series_length = LOOKUPS,
+     .setup = setup_lookup_1000,
      .run = run_lookup,
      .teardown = teardown_lookup},
     {.name = "policy.lookup_10000",
@@ -226,8 +303,13 @@ static void run_bytes(void) {
 
 static void run_time(int n_rounds) {
   double ns[N_LOADS + N_LOOKUPS];
+  double core_ns = 0.0;
   timed_alone(loads, N_LOADS, n_rounds, ns);
+  grpc_init();
+  timed_alone(&core_load, 1, n_rounds, &core_ns);
+  grpc_shutdown();
   timed_alone(lookups, N_LOOKUPS, n_rounds * 10, ns + N_LOADS);
+  printf("load %s %.0f\n", core_load.name, core_ns);
   for (size_t i = 0; i < N_LOADS; i++) {
     printf("load %s %.0f\n", loads[i].name, ns[i]);
   }
@@ -236,25 +318,29 @@ static void run_time(int n_rounds) {
   }
 }
 
-static void run_count(void) {
+static void run_count(const char *name) {
   for (size_t i = 0; i < N_LOADS; i++) {
-    void *state = loads[i].setup();
-    series(state, 1);
-    loads[i].teardown(state);
+    if (strcmp(loads[i].name, name) == 0) {
+      void *state = loads[i].setup();
+      series(state, 1);
+      loads[i].teardown(state);
+      return;
+    }
   }
+  require(false, "no document has that name");
 }
 
 int main(int argc, char **argv) {
   const char *verb = argc > 1 ? argv[1] : "";
-  const long n_rounds = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
+  const long n_rounds = argc > 2 && strcmp(verb, "time") == 0 ? strtol(argv[2], NULL, 10) : 0;
   if (strcmp(verb, "time") == 0 && argc == 3 && n_rounds > 0 && n_rounds < 10000) {
     run_time((int)n_rounds);
   } else if (strcmp(verb, "bytes") == 0 && argc == 2) {
     run_bytes();
-  } else if (strcmp(verb, "count") == 0 && argc == 2) {
-    run_count();
+  } else if (strcmp(verb, "count") == 0 && argc == 3) {
+    run_count(argv[2]);
   } else {
-    (void)fprintf(stderr, "usage: policy time ROUNDS | bytes | count\n");
+    (void)fprintf(stderr, "usage: policy time ROUNDS | bytes | count NAME\n");
     return 2;
   }
   return 0;

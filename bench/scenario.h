@@ -4,24 +4,20 @@
 #ifndef WEIR_BENCH_SCENARIO_H
 #define WEIR_BENCH_SCENARIO_H
 
-#include "bench/side.h"
-
-/* A channel and the one queue of its calls, drained by the one thread that starts them. */
-struct client {
-  const struct side *side;
-  void *channel;
-  void *queue;
-};
+#include "bench/exchange.h"
 
 typedef void scenario_run_fn(const struct client *client, int n);
 
-/* "unary_one_batch": one call after the other, each as one batch. "unary_six_batches": each
- * operation as a batch of its own, all started, then all awaited. "unary_64_at_once": one batch a
- * call, 64 calls under way all the time. "stream", "client_stream": one call and n messages, each
- * started when the one before has come back. NULL: none has that name. */
-scenario_run_fn *scenario_find(const char *name);
+struct scenario {
+  const char *name;
+  scenario_run_fn *run;
+};
 
-void client_init(struct client *client, const struct side *side, const char *target);
-void client_fini(struct client *client);
+/* "unary_one_batch": one call after the other, each as one batch. "unary_64k": the same, with 64 KiB
+ * there and back. "unary_six_batches": each operation as a batch of its own, all started, then all
+ * awaited. "unary_8_at_once", "unary_64_at_once": one batch a call, so many calls under way all the
+ * time. "stream", "client_stream": one call and n messages, each started when the one before has
+ * come back. NULL: none has that name. */
+const struct scenario *scenario_find(const char *name);
 
 #endif /* WEIR_BENCH_SCENARIO_H */

@@ -2,6 +2,7 @@
  * its port.
  *
  *   Unary     answers with an empty message
+ *   Echo      answers with the message that it was sent
  *   Stream    sends as many messages as the request says, then an OK
  *   Collect   sends headers at once, and answers with an empty message when it is told to
  *   Finish    tells the Collect that is under way, and answers with an empty message
@@ -168,6 +169,8 @@ static void on_received(struct serving *serving) {
   if (is_method(serving, "/bench.Service/Stream")) {
     serving->n_to_send = count_in(message);
     start_send(serving);
+  } else if (is_method(serving, "/bench.Service/Echo")) {
+    start_status(serving, message);
   } else {
     if (is_method(serving, "/bench.Service/Finish")) {
       check(collecting != NULL, "nothing to finish");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/side.h"
 
+#include <malloc.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,32 +12,46 @@
 
 #include <weir/weir.h>
 
-/* Methods with a retry policy, a breaker, a boundary and a deadline: all four layers work. */
-static const char policy_json[] = "{\"name\":\"bench\",\"methodConfig\":[{\"name\":[{\"service\":"
-                                  "\"bench.Service\"}],\"timeout\":\"60s\","
-                                  "\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"0.1s\","
-                                  "\"maxBackoff\":\"1s\",\"backoffMultiplier\":2,"
-                                  "\"retryableStatusCodes\":[\"UNAVAILABLE\"]}}],"
-                                  "\"retryThrottling\":{\"maxTokens\":100,\"tokenRatio\":0.1}}";
+/* malloc keeps the size of each piece beside it. */
+#define MALLOC_OWN_BYTES sizeof(size_t)
+
+#define METHODS(more) "\"methodConfig\":[{\"name\":[{\"service\":\"bench.Service\"}]" more "}]"
+#define TIMEOUT ",\"timeout\":\"30s\"" /* less than what the calls have */
+#define RETRIES                                                                            \
+  ",\"retryPolicy\":{\"maxAttempts\":3,\"initialBackoff\":\"0.1s\",\"maxBackoff\":\"1s\"," \
+  "\"backoffMultiplier\":2,\"retryableStatusCodes\":[\"UNAVAILABLE\"]}"
+#define THROTTLING "\"retryThrottling\":{\"maxTokens\":100,\"tokenRatio\":0.1}"
+#define NO_CEILING "\"deadline\":{\"defaultTimeout\":\"3600s\",\"maxTimeout\":\"3600s\"}"
+#define NO_TRANSLATION "\"translation\":{\"boundary\":false}"
+#define NO_BREAKER "\"breaker\":{\"enabled\":false}"
+
+static const char core_retries[] = "{" METHODS(RETRIES) "," THROTTLING "}";
+static const char all_four[] = "{\"name\":\"bench\"," METHODS(TIMEOUT RETRIES) "," THROTTLING "}";
+static const char deadline_only[] = "{" METHODS(TIMEOUT) "," NO_TRANSLATION "," NO_BREAKER "}";
+static const char translation_only[] = "{" NO_CEILING "," NO_BREAKER "}";
+static const char breaker_only[] = "{" NO_CEILING "," NO_TRANSLATION "}";
+static const char retry_only[] = "{\"name\":\"bench\"," NO_CEILING "," NO_TRANSLATION "," NO_BREAKER
+                                 "," METHODS(RETRIES) "," THROTTLING "}";
+static const char nothing[] = "{" NO_CEILING "," NO_TRANSLATION "," NO_BREAKER "}";
 
 /* --- the bare core --- */
 
-static void *bare_channel_create_with(const char *target, int core_retries) {
-  char key[] = GRPC_ARG_ENABLE_RETRIES;
-  grpc_arg arg = {.type = GRPC_ARG_INTEGER, .key = key, .value = {.integer = core_retries}};
-  grpc_channel_args args = {.num_args = 1, .args = &arg};
+static void *bare_channel_create(const struct side *side, const char *target) {
+  char retries_key[] = GRPC_ARG_ENABLE_RETRIES;
+  char config_key[] = GRPC_ARG_SERVICE_CONFIG;
+  char config[sizeof core_retries] = "";
+  grpc_arg arg[] = {{.type = GRPC_ARG_INTEGER, .key = retries_key, .value = {.integer = 0}},
+                    {.type = GRPC_ARG_STRING, .key = config_key, .value = {.string = config}}};
+  grpc_channel_args args = {.num_args = 1, .args = arg};
+  if (side->policy != NULL) {
+    (void)snprintf(config, sizeof config, "%s", side->policy);
+    arg[0].value.integer = 1;
+    args.num_args = 2;
+  }
   grpc_channel_credentials *creds = grpc_insecure_credentials_create();
   grpc_channel *channel = grpc_channel_create(target, creds, &args);
   grpc_channel_credentials_release(creds);
   return channel;
-}
-
-static void *bare_channel_create(const char *target) {
-  return bare_channel_create_with(target, 0);
-}
-
-static void *bare_channel_create_retrying(const char *target) {
-  return bare_channel_create_with(target, 1);
 }
 
 static void bare_channel_destroy(void *channel) {
@@ -46,8 +62,8 @@ static void *bare_queue_create(void) {
   return grpc_completion_queue_create_for_next(NULL);
 }
 
-static grpc_event bare_queue_next(void *queue) {
-  return grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+static grpc_event bare_queue_next(void *queue, gpr_timespec deadline) {
+  return grpc_completion_queue_next(queue, deadline, NULL);
 }
 
 static void bare_queue_shutdown(void *queue) {
@@ -68,6 +84,10 @@ static grpc_call_error bare_call_start_batch(void *call, const grpc_op *ops, siz
   return grpc_call_start_batch(call, ops, n_ops, tag, NULL);
 }
 
+static void bare_call_cancel(void *call) {
+  (void)grpc_call_cancel(call, NULL);
+}
+
 static void bare_call_unref(void *call) {
   grpc_call_unref(call);
 }
@@ -80,15 +100,64 @@ static const struct side_functions bare = {
     .queue_destroy = bare_queue_destroy,
     .call_create = bare_call_create,
     .call_start_batch = bare_call_start_batch,
+    .call_cancel = bare_call_cancel,
     .call_unref = bare_call_unref,
 };
 
 /* --- weir --- */
 
-static void *layered_channel_create(const char *target) {
+static _Atomic uint64_t n_allocations;
+static _Atomic size_t n_bytes;
+
+static void *counted_allocate(void *context, size_t size) {
+  (void)context;
+  void *memory = malloc(size);
+  if (memory != NULL) {
+    n_allocations++;
+    n_bytes += malloc_usable_size(memory) + MALLOC_OWN_BYTES;
+  }
+  return memory;
+}
+
+static void counted_release(void *context, void *memory) {
+  (void)context;
+  n_bytes -= malloc_usable_size(memory) + MALLOC_OWN_BYTES;
+  free(memory);
+}
+
+static const struct weir_allocator counted = {
+    .size = sizeof(struct weir_allocator),
+    .allocate = counted_allocate,
+    .release = counted_release,
+};
+
+const struct weir_allocator *side_allocator(void) {
+  return &counted;
+}
+
+uint64_t side_n_allocations(void) {
+  return n_allocations;
+}
+
+size_t side_n_bytes(void) {
+  return n_bytes;
+}
+
+/* What a program does with a record is not weir's to answer for. */
+static void record_drop(void *context, const struct weir_log_record *record) {
+  (void)context;
+  (void)record;
+}
+
+static const struct weir_log_sink log_sink = {.size = sizeof(struct weir_log_sink),
+                                              .write = record_drop};
+
+static void *layered_channel_create(const struct side *side, const char *target) {
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
+  options.allocator = &counted;
+  options.log = &log_sink;
   struct weir_diagnostic diagnostic;
-  if (weir_policy_from_json(policy_json, sizeof policy_json - 1, NULL, NULL, &options.policy,
+  if (weir_policy_from_json(side->policy, strlen(side->policy), NULL, &counted, &options.policy,
                             &diagnostic) != WEIR_OK) {
     (void)fprintf(stderr, "%s: %s\n", diagnostic.path, diagnostic.message);
     abort();
@@ -105,11 +174,13 @@ static void layered_channel_destroy(void *channel) {
 }
 
 static void *layered_queue_create(void) {
-  return weir_completion_queue_create_for_next(NULL);
+  struct weir_completion_queue_options options = WEIR_COMPLETION_QUEUE_OPTIONS_INIT;
+  options.allocator = &counted;
+  return weir_completion_queue_create_for_next(&options);
 }
 
-static grpc_event layered_queue_next(void *queue) {
-  return weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+static grpc_event layered_queue_next(void *queue, gpr_timespec deadline) {
+  return weir_completion_queue_next(queue, deadline, NULL);
 }
 
 static void layered_queue_shutdown(void *queue) {
@@ -130,6 +201,10 @@ static grpc_call_error layered_call_start_batch(void *call, const grpc_op *ops, 
   return weir_call_start_batch(call, ops, n_ops, tag, NULL);
 }
 
+static void layered_call_cancel(void *call) {
+  (void)weir_call_cancel(call, NULL);
+}
+
 static void layered_call_unref(void *call) {
   weir_call_unref(call);
 }
@@ -142,19 +217,25 @@ static const struct side_functions layered = {
     .queue_destroy = layered_queue_destroy,
     .call_create = layered_call_create,
     .call_start_batch = layered_call_start_batch,
+    .call_cancel = layered_call_cancel,
     .call_unref = layered_call_unref,
 };
 
 /* --- the sides --- */
 
+#define BARE .channel_create = bare_channel_create, .on = &bare
+#define LAYERED .channel_create = layered_channel_create, .on = &layered
+
 static const struct side sides[] = {
-    {.name = "bare", .channel_create = bare_channel_create, .on = &bare},
-    {.name = "bare_headers",
-     .channel_create = bare_channel_create,
-     .n_headers = SIDE_HEADERS_MAX,
-     .on = &bare},
-    {.name = "core_retries", .channel_create = bare_channel_create_retrying, .on = &bare},
-    {.name = "weir", .channel_create = layered_channel_create, .on = &layered},
+    {.name = "bare", BARE},
+    {.name = "bare_headers", .n_headers = SIDE_HEADERS_MAX, BARE},
+    {.name = "core_retries", .policy = core_retries, BARE},
+    {.name = "weir", .policy = all_four, LAYERED},
+    {.name = "weir_deadline", .policy = deadline_only, LAYERED},
+    {.name = "weir_translation", .policy = translation_only, LAYERED},
+    {.name = "weir_breaker", .policy = breaker_only, LAYERED},
+    {.name = "weir_retry", .policy = retry_only, LAYERED},
+    {.name = "weir_none", .policy = nothing, LAYERED},
 };
 
 const struct side *side_find(const char *name) {

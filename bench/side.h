@@ -8,8 +8,11 @@
 #define WEIR_BENCH_SIDE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <grpc/grpc.h>
+
+#include <weir/allocator.h>
 
 #define SIDE_HEADERS_MAX 2
 
@@ -18,23 +21,36 @@
 struct side_functions {
   void (*channel_destroy)(void *channel);
   void *(*queue_create)(void);
-  grpc_event (*queue_next)(void *queue); /* waits as long as it takes */
+  grpc_event (*queue_next)(void *queue, gpr_timespec deadline);
   void (*queue_shutdown)(void *queue);
   void (*queue_destroy)(void *queue);
   void *(*call_create)(void *channel, void *queue, grpc_slice method, gpr_timespec deadline);
   grpc_call_error (*call_start_batch)(void *call, const grpc_op *ops, size_t n_ops, void *tag);
+  void (*call_cancel)(void *call);
   void (*call_unref)(void *call);
 };
 
 struct side {
   const char *name;
-  void *(*channel_create)(const char *target);
+  void *(*channel_create)(const struct side *side, const char *target);
+  /* weir's, or the core's service config; NULL = the core's own retries are off */
+  const char *policy;
   size_t n_headers; /* what the application sends of weir's two headers */
   const struct side_functions *on;
 };
 
-/* "bare"; "bare_headers", the application sending the two headers that weir sends; "core_retries";
- * "weir", with all four layers at work. NULL: none has that name. */
+/* "bare"; "bare_headers", the application sending the two headers that weir sends; "core_retries",
+ * with the retry policy that weir has; "weir", with all four layers at work; "weir_deadline",
+ * "weir_translation", "weir_breaker", "weir_retry", with one; "weir_none", with all switched off
+ * that a policy can. NULL: none has that name. */
 const struct side *side_find(const char *name);
+
+/* What weir's sides take their memory from. */
+const struct weir_allocator *side_allocator(void);
+
+/* How often weir has asked for memory so far, on all sides, and what it has of it now, with what
+ * malloc adds to each piece. */
+uint64_t side_n_allocations(void);
+size_t side_n_bytes(void);
 
 #endif /* WEIR_BENCH_SIDE_H */
