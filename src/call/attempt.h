@@ -18,6 +18,7 @@
 /* Zeroed = none. */
 struct weir__attempt {
   grpc_call *core; /* the elements of the metadata live as long as it does */
+  int64_t deadline_at_ns;
   grpc_metadata_array initial_metadata;
   grpc_metadata_array trailing_metadata;
   grpc_byte_buffer *message;

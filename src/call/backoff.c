@@ -38,12 +38,14 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   /* Its status is the call's, if no other attempt can be made. */
   struct weir__attempt last = call->attempt;
-  grpc_call *core = weir__call_create_core(call, now_ns);
+  int64_t deadline_at_ns = weir__call_attempt_deadline_at_ns(call, now_ns);
+  grpc_call *core = weir__call_create_core(call, deadline_at_ns);
   weir__queue_lock(call->queue);
   bool goes_on = may_go_on_locked(call, now_ns);
   if (goes_on) {
     memset(&call->attempt, 0, sizeof call->attempt);
     call->attempt.core = core;
+    call->attempt.deadline_at_ns = deadline_at_ns;
     call->attempt.details = grpc_empty_slice();
   }
   weir__queue_unlock(call->queue);
@@ -51,6 +53,7 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
     uint32_t n_attempts = call->plan.n_attempts;
     size_t n_unsettled = call->n_unsettled;
     weir__call_begin_attempt(call, now_ns);
+    weir__call_watch_time(call);
     if (resend(call, now_ns)) {
       weir__attempt_fini(&last, transport);
       return true;

@@ -205,11 +205,16 @@ static inline grpc_call *create_core(const weir_call *call, uint32_t propagation
   return transport->call_create(transport->context, &target);
 }
 
-grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns) {
+int64_t weir__call_attempt_deadline_at_ns(const weir_call *call, int64_t now_ns) {
+  return attempt_deadline_of(call, now_ns).at_ns;
+}
+
+grpc_call *weir__call_create_core(const weir_call *call, int64_t deadline_at_ns) {
   const struct weir__call_extras *extras =
       atomic_load_explicit(&call->extras, memory_order_acquire);
   grpc_call *core =
-      create_core(call, call->propagation_mask, attempt_deadline_of(call, now_ns).at_ns, extras);
+      create_core(call, call->propagation_mask,
+                  weir__call_keeps_time(call) ? WEIR_NO_DEADLINE : deadline_at_ns, extras);
   if (extras != NULL) {
     weir__call_extras_apply(extras, weir__queue_transport(call->queue), core);
   }
@@ -230,6 +235,43 @@ void weir__call_cancel_core(const weir_call *call, grpc_call *core) {
       cancellation != NULL ? cancellation->description : "the call was cancelled");
 }
 
+static void hold(void *block) {
+  weir_call *call = block;
+  /* relaxed: until the look is over, the call does not end */
+  (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
+}
+
+/* The attempt's time is up. It may have ended meanwhile, and with it the call, or another may have
+ * begun, whose time is later. */
+static void expire(void *block, int64_t at_ns) {
+  weir_call *call = block;
+  const struct weir__transport *transport = weir__queue_transport(call->queue);
+  grpc_call *core = NULL;
+  weir__queue_lock(call->queue);
+  unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
+  if ((state & WEIR__CALL_ENDED) == 0 && call->attempt.core != NULL &&
+      call->attempt.deadline_at_ns <= at_ns) {
+    core = call->attempt.core;
+    transport->call_ref(transport->context, core);
+  }
+  weir__queue_unlock(call->queue);
+  if (core != NULL) {
+    transport->call_cancel(transport->context, core, GRPC_STATUS_DEADLINE_EXCEEDED,
+                           "Deadline Exceeded"); /* as the core says it */
+    transport->call_unref(transport->context, core);
+  }
+  weir__call_release(call);
+}
+
+static const struct weir__expiry_ops expiry_ops = {.hold = hold, .expire = expire};
+
+void weir__call_watch_time(weir_call *call) {
+  int64_t at_ns = call->attempt.deadline_at_ns;
+  if (at_ns != WEIR_NO_DEADLINE && weir__call_keeps_time(call)) {
+    weir__queue_expire_at(call->queue, call, &expiry_ops, at_ns);
+  }
+}
+
 struct weir__request_headers weir__call_headers(const weir_call *call, int64_t now_ns) {
   const weir_inbound *inbound = call->inbound;
   struct weir__request_headers headers = {
@@ -237,6 +279,7 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
       .retry_owner = call->plan.retry_owner,
       .yields = call->plan.method->retry_options->owner != WEIR_RETRY_OWNER_ALWAYS,
       .n_previous = call->plan.n_attempts > 0 ? call->plan.n_attempts - 1 : 0,
+      .tells_timeout = weir__call_keeps_time(call),
   };
   if (inbound != NULL) {
     headers.outer_retry_owner = inbound->has_retry_owner ? inbound->retry_owner : NULL;

@@ -32,6 +32,7 @@
 #include "src/call/parent_watch.h"
 #include "src/call/request.h"
 #include "src/call/rules.h"
+#include "src/queue/expiry.h"
 #include "src/queue/queue.h"
 
 /* Bits of `state`. Each is set once and stays, unless the first batch could not be started: then the
@@ -228,8 +229,11 @@ void weir__call_parent_cancelled(weir_call *call);
 /* What holds for the call's method. It needs nothing of the plan. */
 const struct weir_method_policy *weir__call_method_policy(const weir_call *call);
 
-/* A core's call for an attempt that begins at `now_ns`. */
-grpc_call *weir__call_create_core(const weir_call *call, int64_t now_ns);
+/* When an attempt that begins at `now_ns` has to be over. */
+int64_t weir__call_attempt_deadline_at_ns(const weir_call *call, int64_t now_ns);
+
+/* A core's call for an attempt that has to be over at `deadline_at_ns`. */
+grpc_call *weir__call_create_core(const weir_call *call, int64_t deadline_at_ns);
 
 /* A core's call that is never sent: it only hears of the parent's cancellation. */
 grpc_call *weir__call_create_unsent(const weir_call *call);
@@ -242,6 +246,17 @@ struct weir__request_headers weir__call_headers(const weir_call *call, int64_t n
 
 /* Notes that an attempt is about to be sent. */
 void weir__call_begin_attempt(weir_call *call, int64_t now_ns);
+
+/* Whether it is weir that cuts an attempt of the call off when its time is up: a timer of the core's,
+ * armed and cancelled for each call, costs more than the four layers do. A stream's are the core's,
+ * and those of a call whose parent's deadline only the core knows. */
+static inline bool weir__call_keeps_time(const weir_call *call) {
+  return call->environment->keeps_time && call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH &&
+         (call->parent == NULL || (call->propagation_mask & GRPC_PROPAGATE_DEADLINE) == 0);
+}
+
+/* The call's attempt, which a canceller can see, is cut off when its time is up. */
+void weir__call_watch_time(weir_call *call);
 
 /* Notes that the current attempt is over, of which no status has come. */
 static inline void weir__call_note_attempt_time(weir_call *call, int64_t now_ns) {

@@ -14,9 +14,13 @@
 /* The layers hear of the end, and of nothing after it: what a fallback answers is none of theirs. */
 static void settle(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->rules->stack;
+  if (weir__call_keeps_time(call)) {
+    weir__queue_expire_never(call->queue, call);
+  }
   /* Of the call: a backoff may have followed its last attempt. */
   call->outcome.ended_at_ns = event->now_ns;
-  while (weir__stack_settle(stack, call->layer_states, event, &call->outcome, &call->plan,
+  while (call->n_unsettled > 0 &&
+         weir__stack_settle(stack, call->layer_states, event, &call->outcome, &call->plan,
                             &call->n_unsettled) == WEIR_DISPOSITION_RETRY) {
     /* the end is the end */
   }

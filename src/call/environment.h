@@ -57,6 +57,7 @@ struct weir__environment {
   char *core_service_config; /* what the channel's first policy had for the core; NULL = nothing */
   enum weir_core_retries core_retries;
   bool signals_trusted; /* see wire_signals.h */
+  bool keeps_time; /* calls in one batch are cut off by weir and not by the core; see expiry.h */
   struct weir__replay_budget replay_budget;
   struct weir__call_counters counters;
   struct weir__reconnect reconnect;

@@ -14,7 +14,10 @@
 /* A6. */
 #define WEIR__HEADER_PREVIOUS_ATTEMPTS "grpc-previous-rpc-attempts"
 
+/* gRPC's own, where the core is not given the deadline that it would say it by. */
+#define WEIR__HEADER_TIMEOUT "grpc-timeout"
+
 /* How many of them there are. */
-#define WEIR__N_HEADERS 3
+#define WEIR__N_HEADERS 4
 
 #endif /* WEIR_SRC_CALL_HEADERS_H */

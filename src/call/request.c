@@ -11,6 +11,10 @@
 #include "src/call/headers.h"
 #include "src/call/retry_owner.h"
 
+#define NS_PER_MS UINT64_C(1000000)
+#define MS_PER_SECOND 1000
+#define MAX_TIMEOUT 99999999 /* eight digits: gRPC's wire format has no more */
+
 _Static_assert(GRPC_SLICE_INLINED_SIZE >= WEIR__DECIMAL_BYTES, "a number fits into a slice itself");
 
 void weir__request_init(struct weir__request *request, const struct weir__batch *batch) {
@@ -117,6 +121,23 @@ static void add_number(struct weir__merged_metadata *merged, grpc_slice key, uin
       (uint8_t)weir__decimal_write(number, (char *)entry->value.data.inlined.bytes);
 }
 
+/* Rounded up, as the core rounds it. The core reads it as if it had come from the application, makes
+ * an instant of it, and writes what is left until then. The last of several counts. */
+static void add_timeout(struct weir__merged_metadata *merged, int64_t budget_ns) {
+  uint64_t left = ((uint64_t)budget_ns + NS_PER_MS - 1) / NS_PER_MS;
+  char unit = 'm';
+  if (left > MAX_TIMEOUT) {
+    left = (left + MS_PER_SECOND - 1) / MS_PER_SECOND;
+    left = left < MAX_TIMEOUT ? left : MAX_TIMEOUT;
+    unit = 'S';
+  }
+  grpc_slice *value = &merged->entries[merged->count].value;
+  add_number(merged,
+             grpc_slice_from_static_buffer(WEIR__HEADER_TIMEOUT, sizeof WEIR__HEADER_TIMEOUT - 1),
+             left);
+  value->data.inlined.bytes[value->data.inlined.length++] = (uint8_t)unit;
+}
+
 static void add_owner(struct weir__merged_metadata *merged, const char *name) {
   grpc_metadata *entry = &merged->entries[merged->count++];
   size_t size = strlen(name);
@@ -147,6 +168,9 @@ static void add_trace(struct weir__merged_metadata *merged, const struct weir__t
 static void add_headers(struct weir__merged_metadata *merged, const char *retry_owner,
                         const struct weir__request_headers *headers) {
   if (headers->budget_ns != WEIR_NO_LIMIT_NS) {
+    if (headers->tells_timeout) {
+      add_timeout(merged, headers->budget_ns);
+    }
     add_number(merged,
                grpc_slice_from_static_buffer(WEIR__HEADER_BUDGET, sizeof WEIR__HEADER_BUDGET - 1),
                (uint64_t)headers->budget_ns / 1000);

@@ -66,6 +66,7 @@ struct weir__request_headers {
   const struct weir__trace
       *trace;          /* the request's that is being served; NULL = none is passed on */
   uint32_t n_previous; /* grpc-previous-rpc-attempts; 0 = not sent (A6) */
+  bool tells_timeout;  /* grpc-timeout, which the core does not know of */
 };
 
 /* Entries that are merged without allocating. */

@@ -171,7 +171,8 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     return GRPC_CALL_OK;
   }
   *refused_out = false;
-  call->attempt.core = weir__call_create_core(call, event->now_ns);
+  call->attempt.deadline_at_ns = weir__call_attempt_deadline_at_ns(call, event->now_ns);
+  call->attempt.core = weir__call_create_core(call, call->attempt.deadline_at_ns);
   weir__call_begin_attempt(call, event->now_ns);
   /* release: attempt.core, for a canceller. Who comes second of it and this cancels the core's
    * call. */
@@ -180,6 +181,7 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   if ((state & WEIR__CALL_CANCELLED) != 0) {
     weir__call_cancel_core(call, core);
   }
+  weir__call_watch_time(call);
   return one_batch ? weir__one_batch_send(call, call->request.message, event->now_ns,
                                           &call->completions[batch->slot])
                    : weir__stream_start(call, batch, event->now_ns);
@@ -193,6 +195,7 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   memset(call->layer_states, 0, call->rules->stack.states_bytes);
   call->n_admitted = 0;
   call->n_unsettled = 0;
+  weir__queue_expire_never(call->queue, call);
   weir__call_drop_request(call);
   memset(&call->request, 0, sizeof call->request); /* whose shape is not known any more */
   weir__call_init_plan(call, deadline_at_ns);

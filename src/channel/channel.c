@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/channel/channel.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include <grpc/grpc_posix.h>
@@ -30,7 +31,12 @@
 /* --- the core's channel --- */
 
 /* What weir adds to the application's arguments, at most. */
-#define MAX_OWN_ARGS 3
+#define MAX_OWN_ARGS 4
+
+/* "No keepalive" is the core's default, and yet it arms a timer for it, due in 2^31 ms, that it
+ * cancels and arms again whenever it reads: some 3,000 instructions a call (1.51.1). Only where the
+ * argument is given it takes INT_MAX for what it means, and has no timer. */
+#define NO_KEEPALIVE_MS INT_MAX
 
 static bool has_arg(const grpc_channel_args *args, const char *key) {
   for (size_t i = 0; args != NULL && i < args->num_args; i++) {
@@ -83,6 +89,9 @@ static bool core_args_init(const grpc_channel_args *args,
   own[count++] = integer_arg(GRPC_ARG_ENABLE_RETRIES, 0);
   if (!has_arg(args, GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION)) {
     own[count++] = integer_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  }
+  if (!has_arg(args, GRPC_ARG_KEEPALIVE_TIME_MS)) {
+    own[count++] = integer_arg(GRPC_ARG_KEEPALIVE_TIME_MS, NO_KEEPALIVE_MS);
   }
   const char *service_config = environment->core_service_config;
   if (service_config != NULL && !has_arg(args, GRPC_ARG_SERVICE_CONFIG)) {
@@ -173,6 +182,8 @@ enum weir_error weir__channel_new(const char *target, const struct weir__transpo
     environment_undo(environment);
     return WEIR_ERROR_NO_MEMORY;
   }
+  /* A script's calls end when it says so. */
+  environment->keeps_time = transport == weir__transport_core();
   atomic_init(&channel->n_refs, 1);
   (void)pthread_mutex_init(&channel->guarded.mutex, NULL);
   channel->environment = environment;

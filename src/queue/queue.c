@@ -52,6 +52,7 @@ weir_completion_queue *weir__queue_new(const struct weir__queue_options *options
   atomic_init(&queue->n_refs, 1);
   atomic_init(&queue->head.n_open, WEIR__QUEUE_HOLD + 1);
   atomic_init(&queue->next_due_at_ns, WEIR_NO_DEADLINE);
+  weir__expiry_init(&queue->expiry);
   weir__slab_pool_init(&queue->blocks, allocator,
                        options->slab_bytes != 0 ? options->slab_bytes : DEFAULT_SLAB_BYTES,
                        WEIR__QUEUE_BLOCK_BYTES);

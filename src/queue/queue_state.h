@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/queue/expiry.h"
 #include "src/queue/queue.h"
 #include "src/queue/slab.h"
 
@@ -41,6 +42,8 @@ struct weir_completion_queue {
    * times it has come nearer. A thread that leaves while nobody keeps the watch wakes another
    * sleeper to keep it. */
   _Atomic uint64_t watch;
+
+  struct weir__expiry expiry;
 
   struct weir__pluckers *pluckers;   /* pluck queues only */
   struct weir__callbacks *callbacks; /* callback queues only */

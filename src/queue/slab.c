@@ -17,6 +17,7 @@ struct weir__slab {
   _Atomic(struct weir__slab *) next; /* a ring, so that a search can start at the hint */
   void *memory; /* the allocation of this slab and of those that came with it; NULL in those */
   struct weir__slab *next_owner; /* the pool's list of slabs with `memory` */
+  _Atomic int64_t times_ns[MAX_BLOCKS];
 };
 
 _Static_assert(sizeof(struct weir__slab) <= WEIR__SLAB_HEADER_BYTES, "the header is too large");
@@ -48,6 +49,7 @@ void weir__slab_pool_init(struct weir__slab_pool *pool, const struct weir_alloca
     pool->block_bytes *= 2;
   }
   pool->block_mask = pool->block_bytes - 1;
+  pool->block_shift = (unsigned)__builtin_ctzll(pool->block_bytes);
   pthread_mutex_init(&pool->grow_lock, NULL);
 }
 
@@ -142,12 +144,16 @@ static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_
   memset(slab, 0, sizeof *slab);
   atomic_init(&slab->free_blocks, all & ~taken);
   atomic_init(&slab->next, slab);
+  for (size_t i = 0; i < MAX_BLOCKS; i++) {
+    atomic_init(&slab->times_ns[i], WEIR__SLAB_NEVER);
+  }
   /* relaxed: the index and the ring are written under the lock */
   index_put(pool, atomic_load_explicit(&pool->index, memory_order_relaxed), base);
   if (ring != NULL) {
     atomic_init(&slab->next, atomic_load_explicit(&ring->next, memory_order_relaxed));
-    /* release: who finds the slab in the ring sees its header, and the index */
-    atomic_store_explicit(&ring->next, slab, memory_order_release);
+    /* Who finds the slab in the ring sees its header, and the index. In one order with the times:
+     * who looks through them after one of this slab was set finds the slab. */
+    atomic_store(&ring->next, slab);
   }
   return slab;
 }
@@ -240,15 +246,44 @@ void *weir__slab_take(struct weir__slab_pool *pool) {
   return block != NULL ? block : grow_and_take(pool, hint);
 }
 
+static struct weir__slab *slab_of(const struct weir__slab_pool *pool, const void *block) {
+  return (struct weir__slab *)((uintptr_t)block & pool->slab_mask);
+}
+
+static size_t number_of(const struct weir__slab_pool *pool, const void *block) {
+  uintptr_t offset = ((uintptr_t)block & ~pool->slab_mask) - WEIR__SLAB_HEADER_BYTES;
+  return offset >> pool->block_shift;
+}
+
 void weir__slab_give(struct weir__slab_pool *pool, void *block) {
-  struct weir__slab *slab =
-      (struct weir__slab *)((uintptr_t)block & ~(uintptr_t)(pool->slab_bytes - 1));
-  size_t number =
-      (size_t)((char *)block - (char *)slab - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
+  struct weir__slab *slab = slab_of(pool, block);
+  size_t number = number_of(pool, block);
   /* release: the next owner sees the block as this one left it */
   uint64_t before =
       atomic_fetch_or_explicit(&slab->free_blocks, UINT64_C(1) << number, memory_order_release);
   if (before == 0) {
     atomic_store_explicit(&pool->hint, slab, memory_order_release);
+  }
+}
+
+/* --- times --- */
+
+_Atomic int64_t *weir__slab_time_of(const struct weir__slab_pool *pool, const void *block) {
+  return &slab_of(pool, block)->times_ns[number_of(pool, block)];
+}
+
+void weir__slab_visit_times(const struct weir__slab_pool *pool, weir__slab_visit_fn *visit,
+                            void *context) {
+  struct weir__slab *first = atomic_load_explicit(&pool->hint, memory_order_acquire);
+  struct weir__slab *slab = first;
+  while (slab != NULL) {
+    size_t n_blocks = (pool->slab_bytes - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
+    for (size_t i = 0; i < n_blocks && i < MAX_BLOCKS; i++) {
+      if (atomic_load(&slab->times_ns[i]) != WEIR__SLAB_NEVER) {
+        visit(context, block_of(pool, slab, (int)i), &slab->times_ns[i]);
+      }
+    }
+    slab = atomic_load(&slab->next);
+    slab = slab != first ? slab : NULL;
   }
 }

@@ -20,13 +20,17 @@ struct weir__slab;
 struct weir__slab_index;
 
 /* In front of a slab's blocks. */
-#define WEIR__SLAB_HEADER_BYTES 64
+#define WEIR__SLAB_HEADER_BYTES 576
+
+/* Of a block that has no time to mind. */
+#define WEIR__SLAB_NEVER INT64_MAX
 
 struct weir__slab_pool {
   _Atomic(uintptr_t) last_owned; /* the slab that weir__slab_owns found last; none at first */
   uintptr_t slab_mask;           /* of an address: which slab */
   uintptr_t block_mask;          /* of an address less the header: where in its block */
   size_t block_bytes;            /* a power of two, at least the cache line */
+  unsigned block_shift;          /* which one */
   size_t slab_bytes;             /* a power of two; slabs are aligned to it */
   const struct weir_allocator *allocator;
   _Atomic(struct weir__slab *) hint;        /* where a free block was last seen */
@@ -46,6 +50,16 @@ void weir__slab_pool_fini(struct weir__slab_pool *pool);
 void *weir__slab_take(struct weir__slab_pool *pool);
 
 void weir__slab_give(struct weir__slab_pool *pool, void *block);
+
+/* A time that goes with a block, WEIR__SLAB_NEVER at first. It lies apart from the block, so that
+ * others may look at it whoever has the block. */
+_Atomic int64_t *weir__slab_time_of(const struct weir__slab_pool *pool, const void *block);
+
+/* Says `visit` of every block whose time is not WEIR__SLAB_NEVER. Blocks may be taken and given, and
+ * slabs added, meanwhile. */
+typedef void weir__slab_visit_fn(void *context, void *block, _Atomic int64_t *time_ns);
+void weir__slab_visit_times(const struct weir__slab_pool *pool, weir__slab_visit_fn *visit,
+                            void *context);
 
 /* Whether a slab of the pool begins at `base`. */
 bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t base);

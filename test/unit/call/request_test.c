@@ -260,8 +260,10 @@ static size_t count_of(const struct weir__merged_metadata *merged, const char *k
 
 static const struct weir__request_headers no_headers = {
     .budget_ns = WEIR_NO_LIMIT_NS, .retry_owner = NULL, .n_previous = 0};
-static const struct weir__request_headers all_headers = {
-    .budget_ns = INT64_C(1234567899), .retry_owner = "orders", .n_previous = 3};
+static const struct weir__request_headers all_headers = {.budget_ns = INT64_C(1234567899),
+                                                         .retry_owner = "orders",
+                                                         .n_previous = 3,
+                                                         .tells_timeout = true};
 
 static void what_the_call_has_not_is_not_said(void **state) {
   struct fixture *f = *state;
@@ -317,7 +319,7 @@ static void weir_s_words_replace_the_application_s(void **state) {
   struct weir__merged_metadata merged;
   assert_int_equal(
       weir__merged_metadata_init(&merged, metadata, 6, &all_headers, &f->counting.base), WEIR_OK);
-  assert_int_equal(merged.count, 5);
+  assert_int_equal(merged.count, 6);
   assert_int_equal(count_of(&merged, WEIR__HEADER_BUDGET, "1234567"), 1);
   assert_int_equal(count_of(&merged, WEIR__HEADER_RETRY_OWNER, "orders"), 1);
   assert_int_equal(count_of(&merged, WEIR__HEADER_PREVIOUS_ATTEMPTS, "3"), 1);
@@ -329,6 +331,45 @@ static void weir_s_words_replace_the_application_s(void **state) {
                    WEIR_OK);
   assert_int_equal(merged.count, 3);
   assert_int_equal(count_of(&merged, WEIR__HEADER_RETRY_OWNER, "mine"), 1);
+  weir__merged_metadata_fini(&merged, &f->counting.base);
+}
+
+/* As gRPC's wire format has it: eight digits at most, and rounded up. */
+static void the_timeout_is_told_in_milliseconds_while_they_fit(void **state) {
+  struct fixture *f = *state;
+  static const struct {
+    const char *why;
+    int64_t budget_ns;
+    const char *said;
+  } rows[] = {
+      {"less than one", 1, "1m"},
+      {"a whole number", 60 * INT64_C(1000000000), "60000m"},
+      {"a part of one", 60 * INT64_C(1000000000) + 1, "60001m"},
+      {"the most that fit", INT64_C(99999999000000), "99999999m"},
+      {"more than fit", INT64_C(99999999000001), "100000S"},
+      {"all but for ever", INT64_MAX - 1, "99999999S"},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    struct weir__request_headers headers = all_headers;
+    headers.budget_ns = rows[i].budget_ns;
+    struct weir__merged_metadata merged;
+    assert_int_equal(weir__merged_metadata_init(&merged, NULL, 0, &headers, &f->counting.base),
+                     WEIR_OK);
+    if (count_of(&merged, WEIR__HEADER_TIMEOUT, rows[i].said) != 1) {
+      fail_msg("%s", rows[i].why);
+    }
+    weir__merged_metadata_fini(&merged, &f->counting.base);
+  }
+}
+
+static void what_has_no_end_tells_no_timeout(void **state) {
+  struct fixture *f = *state;
+  struct weir__request_headers headers = all_headers;
+  headers.budget_ns = WEIR_NO_LIMIT_NS;
+  struct weir__merged_metadata merged;
+  assert_int_equal(weir__merged_metadata_init(&merged, NULL, 0, &headers, &f->counting.base),
+                   WEIR_OK);
+  assert_int_equal(merged.count, WEIR__N_HEADERS - 2);
   weir__merged_metadata_fini(&merged, &f->counting.base);
 }
 
@@ -491,6 +532,8 @@ int main(void) {
       CLAIM(what_the_call_has_not_is_not_said),
       CLAIM(the_application_s_metadata_keeps_its_order_before_weir_s),
       CLAIM(weir_s_words_replace_the_application_s),
+      CLAIM(the_timeout_is_told_in_milliseconds_while_they_fit),
+      CLAIM(what_has_no_end_tells_no_timeout),
       CLAIM(one_marker_is_sent_and_only_as_weir_writes_it),
       CLAIM(a_marker_that_is_no_name_goes_on_as_one_of_nobody_known),
       CLAIM(what_weir_says_is_held_by_the_slices_themselves),
