@@ -9,23 +9,28 @@ static const char pairs[] =
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
+static size_t n_digits(uint64_t number) {
+  size_t n = 1;
+  for (; number >= 10000; number /= 10000) {
+    n += 4;
+  }
+  return n + (number >= 10) + (number >= 100) + (number >= 1000);
+}
+
 size_t weir__decimal_write(uint64_t number, char out[WEIR__DECIMAL_BYTES]) {
-  char digits[2 * WEIR__DECIMAL_BYTES]; /* the second half is only there to be copied */
-  size_t start = WEIR__DECIMAL_BYTES;
+  const size_t size = n_digits(number);
+  char *end = out + size;
   while (number >= 100) {
-    start -= 2;
-    memcpy(digits + start, pairs + number % 100 * 2, 2);
+    end -= 2;
+    memcpy(end, pairs + number % 100 * 2, 2);
     number /= 100;
   }
   if (number >= 10) {
-    start -= 2;
-    memcpy(digits + start, pairs + number * 2, 2);
+    memcpy(out, pairs + number * 2, 2);
   } else {
-    digits[--start] = (char)('0' + number);
+    out[0] = (char)('0' + number);
   }
-  memset(digits + WEIR__DECIMAL_BYTES, 0, WEIR__DECIMAL_BYTES);
-  memcpy(out, digits + start, WEIR__DECIMAL_BYTES); /* a constant size: a few moves */
-  return WEIR__DECIMAL_BYTES - start;
+  return size;
 }
 
 bool weir__decimal_read(const char *text, size_t size, uint64_t *number_out) {

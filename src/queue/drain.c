@@ -141,10 +141,15 @@ struct patience {
   bool for_timer;
 };
 
+/* A monotonic deadline, the usual one, asks for no time. */
+static int64_t instant_of(const weir_completion_queue *queue, gpr_timespec deadline) {
+  int64_t now_ns = deadline.clock_type == GPR_CLOCK_MONOTONIC ? 0 : weir__queue_now_ns(queue);
+  return weir__instant_from_timespec(deadline, now_ns);
+}
+
 static struct patience patience_until(weir_completion_queue *queue, gpr_timespec deadline) {
   int64_t due_at_ns = atomic_load(&queue->next_due_at_ns);
-  if (due_at_ns == WEIR_NO_DEADLINE ||
-      weir__instant_from_timespec(deadline, weir__queue_now_ns(queue)) <= due_at_ns) {
+  if (due_at_ns == WEIR_NO_DEADLINE || instant_of(queue, deadline) <= due_at_ns) {
     return (struct patience){.until = deadline, .for_timer = false};
   }
   return (struct patience){.until = weir__instant_to_timespec(due_at_ns), .for_timer = true};
