@@ -4,11 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void require(bool fine, const char *what) {
-  if (!fine) {
-    (void)fprintf(stderr, "bench: %s\n", what);
-    abort();
-  }
+void require_failed(const char *what) {
+  (void)fprintf(stderr, "bench: %s\n", what);
+  abort();
 }
 
 void *require_memory(size_t n_elements, size_t size) {

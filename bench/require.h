@@ -7,8 +7,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Ends the process, saying `what`, unless `fine`. */
-void require(bool fine, const char *what);
+/* Ends the process, saying `what`. */
+_Noreturn void require_failed(const char *what);
+
+/* Ends the process, saying `what`, unless `fine`. Here, so that who reads the code after it knows. */
+static inline void require(bool fine, const char *what) {
+  if (!fine) {
+    require_failed(what);
+  }
+}
 
 /* Memory of zeros for free; the process ends when there is none. */
 __attribute__((returns_nonnull)) void *require_memory(size_t n_elements, size_t size);
