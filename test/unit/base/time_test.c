@@ -111,6 +111,14 @@ static void a_wall_time_is_as_far_ahead_as_it_was_on_entry(void **state) {
   assert_true(at_ns > 1000 * SECOND_NS); /* this machine may be slow, but not by a minute */
 }
 
+/* The seconds of 1600, counted from 1970, are a sum; their distance from today is not. */
+static void a_wall_time_further_back_than_a_sum_can_say_is_past_for_ever(void **state) {
+  (void)state;
+  const gpr_timespec long_ago = {INT64_C(-9223372036), 0, GPR_CLOCK_REALTIME};
+
+  assert_true(weir__instant_from_timespec(long_ago, 1000 * SECOND_NS) == INT64_MIN);
+}
+
 static void instants_become_times_of_the_monotonic_clock(void **state) {
   (void)state;
   static const int64_t instants_ns[] = {0, 1, -1, 7 * SECOND_NS + 5, INT64_MAX - 1, INT64_MIN / 2};
@@ -172,6 +180,7 @@ int main(void) {
       cmocka_unit_test(what_remains_is_never_negative),
       cmocka_unit_test(core_times_become_instants),
       cmocka_unit_test(a_wall_time_is_as_far_ahead_as_it_was_on_entry),
+      cmocka_unit_test(a_wall_time_further_back_than_a_sum_can_say_is_past_for_ever),
       cmocka_unit_test(instants_become_times_of_the_monotonic_clock),
       cmocka_unit_test(a_given_clock_is_read),
       cmocka_unit_test(the_default_clock_does_not_go_back),

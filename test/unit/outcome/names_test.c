@@ -60,11 +60,13 @@ static void blames_and_bounds_have_names(void **state) {
   assert_string_equal(weir_blame_name(WEIR_BLAME_CLIENT), "CLIENT");
   assert_string_equal(weir_blame_name(WEIR_BLAME_SERVER), "SERVER");
   assert_string_equal(weir_blame_name(WEIR_BLAME_NETWORK), "NETWORK");
+  assert_string_equal(weir_blame_name((enum weir_blame)99), "UNKNOWN");
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_NONE), "NONE");
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_CALL), "CALL");
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_PARENT), "PARENT");
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_POLICY), "POLICY");
   assert_string_equal(weir_deadline_bound_name(WEIR_DEADLINE_BOUND_ATTEMPT), "ATTEMPT");
+  assert_string_equal(weir_deadline_bound_name((enum weir_deadline_bound)99), "UNKNOWN");
 }
 
 static void reasons_have_names_of_their_own(void **state) {

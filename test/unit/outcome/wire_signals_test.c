@@ -60,6 +60,36 @@ static void each_situation_is_told_by_its_signals(void **state) {
   }
 }
 
+/* What is supposed of an attempt is told as it is of one that was made. */
+static void each_ending_is_told_by_the_signals_that_are_made_for_it(void **state) {
+  (void)state;
+  static const struct {
+    const char *why;
+    enum weir__wire_ending ending;
+    bool headers;
+    bool from_peer;
+    bool never_connected;
+    bool unprocessed;
+  } endings[] = {
+      {"Trailers-Only", WEIR__WIRE_ENDING_TRAILERS_ONLY, false, true, false, false},
+      {"headers, then trailers", WEIR__WIRE_ENDING_TRAILERS, true, true, false, false},
+      {"sent, then lost", WEIR__WIRE_ENDING_LOST, false, false, false, false},
+      {"headers, then lost", WEIR__WIRE_ENDING_HEADERS_LOST, true, false, false, false},
+      {"refused by a GOAWAY", WEIR__WIRE_ENDING_UNPROCESSED, false, false, false, true},
+      {"silence", WEIR__WIRE_ENDING_SILENCE, false, false, false, false},
+      {"no connection", WEIR__WIRE_ENDING_NO_CONNECTION, false, false, true, false},
+  };
+  for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+    const struct weir__wire_signals signals = weir__wire_signals_of(endings[i].ending);
+    if (weir__wire_signals_headers_received(&signals) != endings[i].headers ||
+        weir__wire_signals_trailers_from_peer(&signals) != endings[i].from_peer ||
+        weir__wire_signals_never_connected(&signals) != endings[i].never_connected ||
+        weir__wire_signals_unprocessed(&signals) != endings[i].unprocessed) {
+      fail_msg("%s", endings[i].why);
+    }
+  }
+}
+
 static void headers_that_nobody_asked_for_are_unknown(void **state) {
   (void)state;
   const struct weir__wire_signals not_asked = {0, 2, 0, true, true};
@@ -125,6 +155,7 @@ static void only_the_tested_core_is_trusted(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_situation_is_told_by_its_signals),
+      cmocka_unit_test(each_ending_is_told_by_the_signals_that_are_made_for_it),
       cmocka_unit_test(headers_that_nobody_asked_for_are_unknown),
       cmocka_unit_test(a_message_that_the_core_refused_is_told_from_none),
       cmocka_unit_test(the_code_of_a_reset_is_read_from_the_cores_words),

@@ -692,6 +692,54 @@ static void long_keys_and_values_are_cut_at_whole_characters(void **state) {
   loaded_fini(&loaded);
 }
 
+/* What is told is cut where no character is, as well: 63 bytes of keys, and one of two bytes. */
+static void a_value_is_cut_before_the_character_that_does_not_fit(void **state) {
+  (void)state;
+  char value[512];
+  struct loaded loaded;
+  for (size_t n_before = 0; n_before < 2; n_before++) {
+    size_t n = (size_t)snprintf(value, sizeof value, "\"%s", n_before == 0 ? "" : "x");
+    while (n < sizeof value - 4) {
+      n += (size_t)snprintf(value + n, sizeof value - n, "\xc3\xa4");
+    }
+    snprintf(value + n, sizeof value - n, "\"");
+    char text[640];
+    snprintf(text, sizeof text, "{\"breaker\":{\"scope\":%s}}", value);
+    loaded_from_text(&loaded, text, LOAD_STRICT);
+    assert_int_equal(loaded.n_refused, 1);
+    assert_string_equal(loaded.diagnostic.path, "breaker.scope");
+    for (const char *c = loaded.diagnostic.message; *c != '\0'; c++) {
+      if ((unsigned char)*c == 0xc3) {
+        assert_int_equal((unsigned char)c[1], 0xa4);
+        c++;
+      } else {
+        assert_true((unsigned char)*c < 0x80);
+      }
+    }
+    loaded_fini(&loaded);
+  }
+}
+
+/* Hints cost time: a document of nothing but faults gets its first ones only. */
+static void wrong_names_are_told_without_a_hint_behind_many_problems(void **state) {
+  (void)state;
+  static char text[65536];
+  struct loaded loaded;
+  size_t n = (size_t)snprintf(text, sizeof text, "{\"methodConfig\":[");
+  for (int i = 0; i < 300; i++) {
+    n += (size_t)snprintf(text + n, sizeof text - n, "1,");
+  }
+  snprintf(text + n, sizeof text - n, "1],\"breaker\":{\"scope\":\"CHANEL\"}}");
+  loaded_from_text(&loaded, text, LOAD_STRICT);
+  assert_int_equal(loaded.n_refused, 302);
+  loaded_fini(&loaded);
+
+  loaded_from_text(&loaded, "{\"breaker\":{\"scope\":\"CHANEL\"}}", LOAD_STRICT);
+  assert_int_equal(loaded.n_refused, 1);
+  assert_non_null(strstr(loaded.diagnostic.message, "CHANNEL"));
+  loaded_fini(&loaded);
+}
+
 /* ---- properties of the load ---- */
 
 static void the_same_document_is_told_of_the_same_way_each_time(void **state) {
@@ -716,6 +764,26 @@ static void a_load_needs_neither_options_nor_diagnostic(void **state) {
   assert_null(policy);
   assert_int_equal(weir_policy_from_file("no such file", NULL, NULL, &policy, NULL),
                    WEIR_ERROR_UNAVAILABLE);
+}
+
+static void options_without_a_size_are_refused_by_every_load(void **state) {
+  (void)state;
+  struct weir_policy_load_options options = WEIR_POLICY_LOAD_OPTIONS_INIT;
+  weir_policy *organisation = NULL;
+  weir_policy *policy = NULL;
+  assert_int_equal(weir_policy_from_json("{}", 2, NULL, NULL, &organisation, NULL), WEIR_OK);
+  options.size = 0;
+  assert_int_equal(weir_policy_from_json("{}", 2, &options, NULL, &policy, NULL),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  assert_null(policy);
+  assert_int_equal(weir_policy_layer(organisation, NULL, &options, NULL, &policy, NULL),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  assert_null(policy);
+  assert_int_equal(weir_policy_from_file("test/unit/policy/testdata/precedence.json", &options,
+                                         NULL, &policy, NULL),
+                   WEIR_ERROR_INVALID_ARGUMENT);
+  assert_null(policy);
+  weir_policy_unref(organisation);
 }
 
 static void running_out_of_memory_is_survived_at_every_allocation(void **state) {
@@ -958,8 +1026,11 @@ int main(void) {
       cmocka_unit_test(a_lenient_load_forgives_unknown_keys_and_nothing_else),
       cmocka_unit_test(every_wrong_key_of_a_layer_is_told),
       cmocka_unit_test(long_keys_and_values_are_cut_at_whole_characters),
+      cmocka_unit_test(a_value_is_cut_before_the_character_that_does_not_fit),
+      cmocka_unit_test(wrong_names_are_told_without_a_hint_behind_many_problems),
       cmocka_unit_test(the_same_document_is_told_of_the_same_way_each_time),
       cmocka_unit_test(a_load_needs_neither_options_nor_diagnostic),
+      cmocka_unit_test(options_without_a_size_are_refused_by_every_load),
       cmocka_unit_test(running_out_of_memory_is_survived_at_every_allocation),
       cmocka_unit_test(ten_thousand_methods_load_in_sixteen_mebibytes),
       cmocka_unit_test(documents_of_nothing_but_faults_are_read_to_their_end),

@@ -444,6 +444,11 @@ static void a_file_that_cannot_be_read_is_unavailable(void **state) {
        "it/is.json",
        "...e/first/half/nobody/wants/to/be/told/of/since/its/end/says/which/file/it/is.json "
        "can't be opened: No such file"},
+      {"a/path/whose/end/would/begin/within/a/character/\xc3\xa4"
+       "/first/half/nobody/wants/to/be/told/of/since/its/end/says/which/file/it/is.json",
+       ".../first/half/nobody/wants/to/be/told/of/since/its/end/says/which/file/it/is.json "
+       "can't be opened: No such file"},
+      {"/proc/self/mem", "/proc/self/mem can't be read: Input/output error"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     struct weir_diagnostic diagnostic;

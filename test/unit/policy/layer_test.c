@@ -664,6 +664,76 @@ static void code_that_is_weaker_is_refused_without_a_line(void **state) {
   laid_fini(&laid);
 }
 
+static void what_code_gives_the_core_is_told_apart_by_its_keys(void **state) {
+  (void)state;
+  struct laid laid;
+  struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  options.core_service_config = "{\"one\":1,\"loadBalancingPolicy\":\"pick_first\",\"two\":[2]}";
+  must_load(&laid.organisation, "{\"healthCheckConfig\":{}}", LOAD_STRICT);
+  lay(&laid.both, laid.organisation.policy, in_code(&laid.channel, &options));
+  assert_int_equal(laid.both.error, WEIR_OK);
+  assert_string_equal(weir__policy_core_service_config(laid.both.policy),
+                      "{\"loadBalancingPolicy\":\"pick_first\",\"healthCheckConfig\":{},"
+                      "\"one\":1,\"two\":[2]}");
+  laid_fini(&laid);
+}
+
+/* Whose problem it is, the message says where it is the organisation's. */
+static void what_code_gives_the_core_must_be_an_object(void **state) {
+  (void)state;
+  struct laid laid;
+  struct loaded other;
+  struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  options.core_service_config = "[1]";
+  must_load(&laid.organisation, "{}", LOAD_STRICT);
+  lay(&laid.both, laid.organisation.policy, in_code(&laid.channel, &options));
+  assert_int_equal(laid.both.error, WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(laid.both.diagnostic.path, "core_service_config");
+  assert_string_equal(laid.both.diagnostic.message,
+                      "must be a JSON object, to be laid over another");
+
+  lay(&other, laid.channel.policy, laid.organisation.policy);
+  assert_int_equal(other.error, WEIR_ERROR_INVALID_POLICY);
+  assert_string_equal(other.diagnostic.message,
+                      "in the organisation's document: must be a JSON object, to be laid over "
+                      "another");
+  loaded_fini(&other);
+  laid_fini(&laid);
+}
+
+/* As many keys as the channel's, or the very same. */
+static void a_method_in_code_may_keep_other_metadata(void **state) {
+  (void)state;
+  static const char *const of_channel[] = {"a", "b"};
+  static const char *const of_method[] = {"b", "c"};
+  static const char *const in_other_order[] = {"b", "a"};
+  struct laid laid;
+  struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  struct weir_translation_options whole = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct weir_translation_options own = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct weir_translation_options same = WEIR_TRANSLATION_OPTIONS_INIT;
+  struct weir_method_options methods[] = {WEIR_METHOD_OPTIONS_INIT, WEIR_METHOD_OPTIONS_INIT};
+  whole.keep_metadata = of_channel;
+  own.keep_metadata = of_method;
+  same.keep_metadata = in_other_order;
+  whole.n_keep_metadata = own.n_keep_metadata = same.n_keep_metadata = 2;
+  methods[0].service = "a.Pay";
+  methods[0].translation = &own;
+  methods[1].service = "a.Ship";
+  methods[1].translation = &same;
+  options.translation = &whole;
+  options.methods = methods;
+  options.n_methods = 2;
+  must_load(&laid.organisation, "{}", LOAD_STRICT);
+  lay(&laid.both, laid.organisation.policy, in_code(&laid.channel, &options));
+  assert_int_equal(laid.both.error, WEIR_OK);
+  const struct weir_translation_options *pay = method_of(&laid, "/a.Pay/Charge")->translation;
+  assert_int_equal(pay->n_keep_metadata, 2);
+  assert_string_equal(pay->keep_metadata[1], "c");
+  assert_int_equal(method_of(&laid, "/a.Ship/Send")->translation->n_keep_metadata, 2);
+  laid_fini(&laid);
+}
+
 /* What is built in can be a method's own where the channel has something else. */
 static void a_method_in_code_may_undo_the_channels_codes(void **state) {
   (void)state;
@@ -744,6 +814,9 @@ int main(void) {
       cmocka_unit_test(a_layered_policy_is_layered_no_more),
       cmocka_unit_test(code_states_what_differs_from_the_defaults),
       cmocka_unit_test(code_that_is_weaker_is_refused_without_a_line),
+      cmocka_unit_test(what_code_gives_the_core_is_told_apart_by_its_keys),
+      cmocka_unit_test(what_code_gives_the_core_must_be_an_object),
+      cmocka_unit_test(a_method_in_code_may_keep_other_metadata),
       cmocka_unit_test(a_method_in_code_may_undo_the_channels_codes),
       cmocka_unit_test(no_channel_is_one_that_says_nothing),
       cmocka_unit_test(parts_that_do_not_fit_each_other_are_refused),

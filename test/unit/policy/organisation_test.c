@@ -150,6 +150,21 @@ static void a_weaker_channel_is_refused_and_the_log_names_both_places(void **sta
   assert_holds(record.text, "for cart:443");
 }
 
+static void a_channel_made_in_code_has_a_path_and_no_line(void **state) {
+  struct fixture *f = *state;
+  struct record record;
+  struct weir_policy_options options = WEIR_POLICY_OPTIONS_INIT;
+  struct weir_deadline_options deadline = WEIR_DEADLINE_OPTIONS_INIT;
+  deadline.max_timeout_ns = 6 * WEIR_SECOND_NS;
+  options.deadline = &deadline;
+  set_organisation(f, "{\"enforce\":{\"deadline\":{\"maxTimeout\":\"5s\"}}}");
+  assert_int_equal(weir_policy_new(&options, &f->allocator.base, &f->channel, NULL), WEIR_OK);
+  assert_int_equal(put_in_force(f), WEIR_ERROR_INVALID_POLICY);
+  log_refusal(f, &record);
+  assert_holds(record.text, "the policy is refused: deadline.maxTimeout: ");
+  assert_holds(record.text, "enforce.deadline.maxTimeout, 1:");
+}
+
 static void a_file_that_is_refused_itself_is_named(void **state) {
   struct fixture *f = *state;
   struct record record;
@@ -202,6 +217,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(a_layered_policy_is_left_as_it_is, setup, teardown),
       cmocka_unit_test_setup_teardown(a_weaker_channel_is_refused_and_the_log_names_both_places,
                                       setup, teardown),
+      cmocka_unit_test_setup_teardown(a_channel_made_in_code_has_a_path_and_no_line, setup,
+                                      teardown),
       cmocka_unit_test_setup_teardown(a_file_that_is_refused_itself_is_named, setup, teardown),
       cmocka_unit_test_setup_teardown(a_file_that_is_not_there_is_a_failure, setup, teardown),
       cmocka_unit_test_setup_teardown(the_file_is_read_each_time, setup, teardown),

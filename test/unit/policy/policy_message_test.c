@@ -154,6 +154,8 @@ static const struct {
      "{\"deadline\":{\"maxTimeout\":\"315576000000s\"},\"breaker\":{\"maxOpenFor\":"
      "\"300000000000s\"},\"methodConfig\":[{\"name\":[{\"service\":\"a.B\"}],\"timeout\":\"0s\","
      "\"waitForReady\":false,\"maxRequestMessageBytes\":0}]}"},
+    {"a breaker for each service, in shadow, and retries that are somebody else's",
+     "{\"breaker\":{\"scope\":\"SERVICE\",\"mode\":\"SHADOW\"},\"retry\":{\"owner\":\"NEVER\"}}"},
     {"fractions", "{\"retryThrottling\":{\"maxTokens\":7,\"tokenRatio\":0.29},"
                   "\"deadline\":{\"deadlineSlack\":\"0.000000001s\"},"
                   "\"breaker\":{\"failureRatio\":0.1}}"},
@@ -210,6 +212,9 @@ static void options_survive_the_way_there_and_back(void **state) {
     assert_same_translation(&back.translation, &f->options.translation);
     assert_int_equal(back.breaker.max_open_for_ns, f->options.breaker.max_open_for_ns);
     assert_true(back.breaker.failure_ratio == f->options.breaker.failure_ratio);
+    assert_int_equal(back.breaker.scope, f->options.breaker.scope);
+    assert_int_equal(back.breaker.mode, f->options.breaker.mode);
+    assert_int_equal(back.retry.owner, f->options.retry.owner);
     assert_int_equal(back.policy.throttle_max_tokens, f->options.policy.throttle_max_tokens);
     assert_int_equal(back.policy.throttle_token_ratio_milli,
                      f->options.policy.throttle_token_ratio_milli);
