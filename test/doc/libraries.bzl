@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 
 def _link_flags_impl(ctx):
     files = []
-    options = []
+    options = list(ctx.fragments.cpp.linkopts)  # of the configuration: its objects may need them
     for linker_input in ctx.attr.library[CcInfo].linking_context.linker_inputs.to_list():
         for library in linker_input.libraries:
             files.append(library.pic_static_library or library.static_library)
@@ -19,5 +19,6 @@ def _link_flags_impl(ctx):
 link_flags = rule(
     doc = "A file of the words that a linker needs; RUNFILES stands for the folder of the test's files.",
     implementation = _link_flags_impl,
+    fragments = ["cpp"],
     attrs = {"library": attr.label(mandatory = True, providers = [CcInfo])},
 )

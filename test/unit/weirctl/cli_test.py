@@ -596,7 +596,7 @@ def a_file_that_can_not_be_written_whole_is_taken_away():
     def small():
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
     # What gcov counts (make coverage) would be cut too, which is the counts of all tests.
-    elsewhere = {"GCOV_PREFIX": "/dev/null", "GCOV_ERROR_FILE": "/dev/null"}
+    elsewhere = {"GCOV_PREFIX": FOLDER, "GCOV_ERROR_FILE": "/dev/null"}
     run = Run("init", "-o", "cut.json", environment=elsewhere, preexec_fn=small)
     same((run.status, run.stderr), (FAILED, "weirctl: cut.json: File too large\n"))
     same(os.path.exists("cut.json"), False)
