@@ -65,13 +65,3 @@ uint32_t weir__method_table_insert(struct weir__method_table *table, const char 
   table->n_taken++;
   return WEIR__METHOD_NONE;
 }
-
-void weir__method_table_move(struct weir__method_table *to, const struct weir__method_table *from) {
-  to->secret = from->secret;
-  for (uint32_t i = 0; i < from->n_slots; i++) {
-    const struct weir__method_slot *slot = &from->slots[i];
-    if (slot->path != NULL) {
-      (void)weir__method_table_insert(to, slot->path, slot->path_size, slot->entry);
-    }
-  }
-}

@@ -46,7 +46,4 @@ uint32_t weir__method_table_find(const struct weir__method_table *table, const c
 uint32_t weir__method_table_insert(struct weir__method_table *table, const char *path,
                                    uint32_t path_size, uint32_t entry);
 
-/* Puts all entries of a table into a larger, empty one, which gets its secret. */
-void weir__method_table_move(struct weir__method_table *to, const struct weir__method_table *from);
-
 #endif /* WEIR_SRC_POLICY_METHOD_TABLE_H */

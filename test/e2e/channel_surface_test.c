@@ -240,10 +240,11 @@ static void the_target_is_as_the_core_tells_it(void **state) {
   grpc_channel_credentials_release(creds);
 }
 
-static void assert_lb_policy(const char *policy, const char *expected) {
+static void assert_lb_policy(const char *policy, const grpc_channel_args *args,
+                             const char *expected) {
   weir__test_server *server = server_new();
-  struct watched watched = watched_open(
-      &(struct channel_setup){.port = weir__test_server_port(server), .policy = policy});
+  struct watched watched = watched_open(&(struct channel_setup){
+      .port = weir__test_server_port(server), .policy = policy, .args = args});
   reach(&watched, GRPC_CHANNEL_READY);
   char *lb_policy_name = NULL;
   char *service_config = NULL;
@@ -260,8 +261,22 @@ static void assert_lb_policy(const char *policy, const char *expected) {
 
 static void the_load_balancing_policy_is_told(void **state) {
   (void)state;
-  assert_lb_policy(NULL, "pick_first");
-  assert_lb_policy("{\"loadBalancingConfig\":[{\"round_robin\":{}}]}", "round_robin");
+  assert_lb_policy(NULL, NULL, "pick_first");
+  assert_lb_policy("{\"loadBalancingConfig\":[{\"round_robin\":{}}]}", NULL, "round_robin");
+}
+
+/* What the application gives the core itself stands before what the policy passes on. */
+static void a_service_config_of_the_applications_own_is_left_alone(void **state) {
+  (void)state;
+  char config_key[] = GRPC_ARG_SERVICE_CONFIG;
+  char config[] = "{\"loadBalancingConfig\":[{\"pick_first\":{}}]}";
+  char resolution_key[] = GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION;
+  grpc_arg own[] = {
+      {.type = GRPC_ARG_STRING, .key = config_key, .value.string = config},
+      {.type = GRPC_ARG_INTEGER, .key = resolution_key, .value.integer = 1},
+  };
+  const grpc_channel_args args = {.num_args = COUNT_OF(own), .args = own};
+  assert_lb_policy("{\"loadBalancingConfig\":[{\"round_robin\":{}}]}", &args, "pick_first");
 }
 
 /* --- other ways to make a channel --- */
@@ -414,6 +429,7 @@ int main(void) {
       cmocka_unit_test(a_watch_outlasts_the_channel_while_a_call_is_held),
       cmocka_unit_test(the_target_is_as_the_core_tells_it),
       cmocka_unit_test(the_load_balancing_policy_is_told),
+      cmocka_unit_test(a_service_config_of_the_applications_own_is_left_alone),
       cmocka_unit_test(calls_of_a_lame_channel_end_with_its_status),
       cmocka_unit_test(a_channel_over_a_socket_works_as_any_other),
       cmocka_unit_test(calls_on_the_cores_channel_pass_weir_by),

@@ -281,6 +281,9 @@ static void a_refused_request_leaves_the_reply_empty(void **state) {
 
   grpc_metadata illegal = weir__metadata_from_text("Not A Key", "x");
   request.method = METHOD;
+  request.size = 0;
+  assert_int_equal(weir_unary(ways.channel, &request, &reply), WEIR_ERROR_INVALID_ARGUMENT);
+  request.size = sizeof request;
   request.metadata = &illegal;
   request.n_metadata = 1;
   assert_int_equal(weir_unary(ways.channel, &request, &reply), WEIR_ERROR_INVALID_ARGUMENT);

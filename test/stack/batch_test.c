@@ -8,6 +8,7 @@
 
 #include <grpc/byte_buffer.h>
 #include <grpc/slice.h>
+#include <grpc/support/alloc.h>
 
 #include "test/stack/stack_fixture.h"
 
@@ -37,6 +38,15 @@ static void with_illegal_key(grpc_op ops[MAX_UNARY_OPS]) {
 
 static void with_illegal_value(grpc_op ops[MAX_UNARY_OPS]) {
   illegal_entry = entry_of("key", "line\nfeed");
+  ops[0].data.send_initial_metadata.metadata = &illegal_entry;
+  ops[0].data.send_initial_metadata.count = 1;
+}
+
+/* More than HPACK can say; nobody looks at the bytes, which are not there. */
+static void with_a_value_of_four_gibibytes(grpc_op ops[MAX_UNARY_OPS]) {
+  static const char first_byte = 'x';
+  illegal_entry = entry_of("key-bin", "");
+  illegal_entry.value = grpc_slice_from_static_buffer(&first_byte, UINT32_MAX);
   ops[0].data.send_initial_metadata.metadata = &illegal_entry;
   ops[0].data.send_initial_metadata.count = 1;
 }
@@ -77,6 +87,7 @@ static void with_reserved(grpc_op ops[MAX_UNARY_OPS]) {
 static const struct refused_row refused_rows[] = {
     {"a key in upper case", with_illegal_key, GRPC_CALL_ERROR_INVALID_METADATA},
     {"a value of two lines", with_illegal_value, GRPC_CALL_ERROR_INVALID_METADATA},
+    {"a value of 4 GiB", with_a_value_of_four_gibibytes, GRPC_CALL_ERROR_INVALID_METADATA},
     {"a count without an array", with_metadata_missing, GRPC_CALL_ERROR_INVALID_METADATA},
     {"an operation twice", with_an_operation_twice, GRPC_CALL_ERROR_TOO_MANY_OPERATIONS},
     {"unknown flags of metadata", with_metadata_flags, GRPC_CALL_ERROR_INVALID_FLAGS},
@@ -124,6 +135,32 @@ static void binary_values_may_hold_anything(void **state) {
   run_until_idle(f);
 
   assert_string_equal(sent_attempt_value(sent(f, 1), "key-bin"), "line\nfeed");
+  unary_fini(&unary);
+}
+
+/* As the core does: the application's array is appended to. */
+static void trailing_metadata_come_behind_what_is_in_the_array(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  struct wire_answer answer = answer_not_found;
+  answer.trailing[0] = (struct wire_pair){"from", "peer"};
+  answer.trailing[1] = (struct wire_pair){"and", "more"};
+  scripted_transport_always(&f->transport, 0, answer);
+  struct unary unary;
+  unary_init(f, &unary);
+  unary.trailing_metadata.metadata = gpr_malloc(sizeof(grpc_metadata));
+  unary.trailing_metadata.metadata[0] = entry_of("mine", "value");
+  unary.trailing_metadata.count = 1;
+  unary.trailing_metadata.capacity = 1;
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.trailing_metadata.count, 3);
+  assert_true(unary.trailing_metadata.capacity >= 3);
+  static const char *const keys[] = {"mine", "from", "and"};
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+    assert_int_equal(grpc_slice_str_cmp(unary.trailing_metadata.metadata[i].key, keys[i]), 0);
+  }
   unary_fini(&unary);
 }
 
@@ -325,6 +362,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_refused_batch_has_no_side_effect),
       TEST(binary_values_may_hold_anything),
+      TEST(trailing_metadata_come_behind_what_is_in_the_array),
       TEST(a_second_receive_under_way_is_refused),
       TEST(initial_metadata_may_be_asked_for_apart_while_the_call_is_under_way),
       TEST(initial_metadata_may_be_asked_for_apart_after_the_end),

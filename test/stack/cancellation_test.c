@@ -68,6 +68,23 @@ static void a_call_that_is_never_started_can_be_cancelled_and_let_go(void **stat
   assert_int_equal(f->transport.n_created, 0);
 }
 
+static void a_cancellation_with_something_reserved_is_refused_and_changes_nothing(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), REPLY("bar")}));
+  struct unary unary;
+  unary_init(f, &unary);
+  assert_int_equal(weir_call_cancel(unary.call, &unary), GRPC_CALL_ERROR);
+  assert_int_equal(weir_call_cancel_with_status(unary.call, GRPC_STATUS_ABORTED, "x", &unary),
+                   GRPC_CALL_ERROR);
+  unary_start(f, &unary);
+  run_until_idle(f);
+
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  assert_false(sent(f, 1)->cancelled);
+  unary_fini(&unary);
+}
+
 /* --- in an attempt --- */
 
 static void cancelling_reaches_the_attempt_and_ends_the_call(void **state) {
@@ -337,6 +354,7 @@ int main(void) {
       TEST(a_call_cancelled_before_it_starts_sends_nothing),
       TEST(it_ends_with_the_status_that_it_was_cancelled_with),
       TEST(a_call_that_is_never_started_can_be_cancelled_and_let_go),
+      TEST(a_cancellation_with_something_reserved_is_refused_and_changes_nothing),
       TEST(cancelling_reaches_the_attempt_and_ends_the_call),
       TEST(the_first_cancellation_wins),
       TEST(cancelling_an_ended_call_changes_nothing),

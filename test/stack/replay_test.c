@@ -356,6 +356,9 @@ static void all_calls_of_a_channel_share_what_they_keep(void **state) {
   assert_int_equal(snapshot.n_overflows, 1);
   assert_int_equal(snapshot.n_bytes, 0);
   assert_int_equal(snapshot.max_bytes, 5);
+  snapshot.size = sizeof snapshot.size - 1;
+  assert_int_equal(weir_channel_replay_snapshot(f->channel, &snapshot),
+                   WEIR_ERROR_INVALID_ARGUMENT);
 }
 
 /* --- how it ends in a backoff --- */

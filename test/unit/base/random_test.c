@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "src/base/random.h"
+#include "test/support/child_exit.h"
 
 #define N_DRAWS 64
 #define N_THREADS 8
@@ -114,7 +115,7 @@ static bool draw_in_child(int pipe_end, unsigned n_generations) {
     int status = 0;
     pid_t grandchild = fork();
     if (grandchild == 0) {
-      _exit(draw_in_child(pipe_end, n_generations - 1) ? 0 : 1);
+      child_exit(draw_in_child(pipe_end, n_generations - 1) ? 0 : 1);
     }
     grandchild_drew = waitpid(grandchild, &status, 0) == grandchild && status == 0;
   }
@@ -126,7 +127,7 @@ static void fork_and_draw(int pipe_end, unsigned n_generations) {
   int status = 0;
   pid_t child = fork();
   if (child == 0) {
-    _exit(draw_in_child(pipe_end, n_generations) ? 0 : 1);
+    child_exit(draw_in_child(pipe_end, n_generations) ? 0 : 1);
   }
   assert_int_equal(waitpid(child, &status, 0), child);
   assert_int_equal(status, 0);

@@ -70,6 +70,22 @@ static void trips_on_what_the_window_holds(void **state) {
   }
 }
 
+/* A bucket of a millisecond counts to 2^18 - 1, which is more than a CPU gets done in it. */
+static void a_bucket_that_is_full_stays_so(void **state) {
+  struct fixture *f = *state;
+  const uint32_t most = (UINT32_C(1) << 18) - 1;
+  f->options.window_ns = MS(10);
+  f->options.window_buckets = 10;
+  f->options.failure_ratio = 1.0;
+  f->stripe_mask = 0;
+  fixture_breaker(f);
+  fixture_calls(f, most, GOOD, T0);
+  assert_int_equal(fixture_snapshot(f, T0).n_requests, most);
+  fixture_calls(f, 2, GOOD, T0);
+  assert_int_equal(fixture_snapshot(f, T0).n_requests, most);
+  fixture_breaker_end(f);
+}
+
 static void ratio_is_reached_exactly_for_any_count(void **state) {
   struct fixture *f = *state;
   static const double ratios[] = {0.1, 0.2, 0.3, 0.6, 0.7, 0.9, 1.0};
@@ -380,6 +396,7 @@ static void buckets_are_numbered_as_by_division(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(trips_on_what_the_window_holds),
+      TEST(a_bucket_that_is_full_stays_so),
       TEST(ratio_is_reached_exactly_for_any_count),
       TEST(window_is_judged_when_a_failure_comes_not_when_a_success_does),
       TEST(ignored_calls_are_in_neither_count),

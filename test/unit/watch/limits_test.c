@@ -11,7 +11,9 @@
 #include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
+#include <linux/magic.h>
 #include <pthread.h>
 
 #include <cmocka.h>
@@ -24,7 +26,9 @@ static struct {
   int watch_errno;
   int epoll_errno;
   int thread_errno;
-  bool file_grows; /* between the two looks at a file, as if somebody wrote */
+  int statfs_errno;
+  unsigned file_system; /* what every directory is said to be on */
+  bool file_grows;      /* between the two looks at a file, as if somebody wrote */
   int n_looks;
   const struct watched *moving; /* whose file another link takes the place of at each look */
 } script;
@@ -41,6 +45,9 @@ int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *argument), void *argument);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *argument), void *argument);
+
+int __real_statfs(const char *path, struct statfs *status);
+int __wrap_statfs(const char *path, struct statfs *status);
 
 int __wrap_inotify_init1(int flags) {
   errno = script.init_errno;
@@ -72,6 +79,15 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
                           void *(*run)(void *argument), void *argument) {
   return script.thread_errno != 0 ? script.thread_errno
                                   : __real_pthread_create(thread, attributes, run, argument);
+}
+
+int __wrap_statfs(const char *path, struct statfs *status) {
+  const int result = __real_statfs(path, status);
+  if (script.file_system != 0) {
+    status->f_type = (__fsword_t)script.file_system;
+  }
+  errno = script.statfs_errno;
+  return script.statfs_errno != 0 ? -1 : result;
 }
 
 static int setup(void **state) {
@@ -108,6 +124,43 @@ static void without_watches_it_is_polled_until_there_are_some(void **state) {
   while (!wait_and_poll(watched)) {
   }
   assert_int_equal(seconds_in_force(watched), 3);
+}
+
+static void what_can_not_be_watched_is_polled_and_the_reason_told(void **state) {
+  static const struct {
+    int number;
+    const char *why;
+  } rows[] = {{EACCES, "a directory on its way may not be read"},
+              {ENOMEM, "there is no memory for its watches"},
+              {EIO, "a directory on its way can't be watched"}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    assert_int_equal(i == 0 ? 0 : setup(state), 0);
+    script.watch_errno = rows[i].number;
+    follow_by_polling(*state, rows[i].why);
+    assert_int_equal(i + 1 == sizeof rows / sizeof rows[0] ? 0 : watched_teardown(state), 0);
+  }
+}
+
+/* inotify tells of what this machine does there, and of nothing else. */
+static void a_file_system_of_the_network_is_polled(void **state) {
+  script.file_system = NFS_SUPER_MAGIC;
+  follow_by_polling(*state, "it is on a file system that does not tell of all changes");
+}
+
+static void an_overlay_is_polled(void **state) {
+  script.file_system = OVERLAYFS_SUPER_MAGIC;
+  follow_by_polling(*state, "it is on an overlay, which does not tell of all changes");
+}
+
+static void a_file_system_that_tells_nothing_of_itself_is_followed(void **state) {
+  struct watched *watched = *state;
+  script.statfs_errno = EIO;
+  put(watched, "policy.json", POLICY(1));
+  start_watch(watched);
+  assert_false(snapshot_of(watched).polled);
+  put_over(watched, "policy.json", POLICY(2));
+  assert_true(wait_and_poll(watched));
+  assert_int_equal(seconds_in_force(watched), 2);
 }
 
 static void without_descriptors_it_does_not_start(void **state) {
@@ -168,6 +221,10 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, watched_teardown)
       TEST(without_an_instance_of_inotify_it_is_polled),
       TEST(without_watches_it_is_polled_until_there_are_some),
+      TEST(what_can_not_be_watched_is_polled_and_the_reason_told),
+      TEST(a_file_system_of_the_network_is_polled),
+      TEST(an_overlay_is_polled),
+      TEST(a_file_system_that_tells_nothing_of_itself_is_followed),
       TEST(without_descriptors_it_does_not_start),
       TEST(without_a_thread_it_does_not_start),
       TEST(a_file_that_changes_while_it_is_read_is_read_again_later),

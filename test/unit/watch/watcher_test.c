@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "test/support/child_exit.h"
 #include "test/unit/watch/watched.h"
 
 /* ---- the start ---- */
@@ -248,7 +249,7 @@ static void the_child_of_a_fork_follows_nothing_and_takes_nothing_away(void **st
     weir_policy_watcher_reload(watched->watcher);
     const bool changed = weir_policy_watcher_poll(watched->watcher);
     weir_policy_watcher_free(watched->watcher);
-    _exit(changed ? 1 : 0);
+    child_exit(changed ? 1 : 0);
   }
   int status = -1;
   assert_int_equal(waitpid(child, &status, 0), child);

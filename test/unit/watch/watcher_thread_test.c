@@ -19,6 +19,7 @@
 
 #include <cmocka.h>
 
+#include "test/support/child_exit.h"
 #include "test/unit/watch/watched.h"
 
 static void start_with_thread(struct watched *watched) {
@@ -170,7 +171,7 @@ static void the_child_of_a_fork_may_free_it(void **state) {
   const pid_t child = fork();
   if (child == 0) {
     weir_policy_watcher_free(watched->watcher);
-    _exit(0);
+    child_exit(0);
   }
   int status = -1;
   assert_int_equal(waitpid(child, &status, 0), child);
