@@ -3,34 +3,51 @@
 
 #include <string.h>
 
-/* Two digits a step: half the divisions. */
 static const char pairs[] =
     "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
     "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
     "8081828384858687888990919293949596979899";
 
-static size_t n_digits(uint64_t number) {
-  size_t n = 1;
-  for (; number >= 10000; number /= 10000) {
-    n += 4;
+/* What eight digits hold. */
+#define EIGHT UINT64_C(100000000)
+
+/* All eight digits, the zeros in front included. */
+static void eight_write(uint32_t number, char out[8]) {
+  const uint32_t upper = number / 10000;
+  const uint32_t lower = number % 10000;
+  memcpy(out, pairs + upper / 100 * 2, 2);
+  memcpy(out + 2, pairs + upper % 100 * 2, 2);
+  memcpy(out + 4, pairs + lower / 100 * 2, 2);
+  memcpy(out + 6, pairs + lower % 100 * 2, 2);
+}
+
+/* Returns how many digits there are without the zeros in front. */
+static size_t head_write(uint32_t number, char out[8]) {
+  char digits[2 * 8] = {0}; /* the second half is only there to be copied */
+  eight_write(number, digits);
+  size_t start = 0;
+  while (start < 7 && digits[start] == '0') {
+    start++;
   }
-  return n + (number >= 10) + (number >= 100) + (number >= 1000);
+  memcpy(out, digits + start, 8); /* a constant size: a move */
+  return 8 - start;
 }
 
 size_t weir__decimal_write(uint64_t number, char out[WEIR__DECIMAL_BYTES]) {
-  const size_t size = n_digits(number);
-  char *end = out + size;
-  while (number >= 100) {
-    end -= 2;
-    memcpy(end, pairs + number % 100 * 2, 2);
-    number /= 100;
+  if (number < EIGHT) {
+    return head_write((uint32_t)number, out);
   }
-  if (number >= 10) {
-    memcpy(out, pairs + number * 2, 2);
+  const uint64_t upper = number / EIGHT;
+  size_t size = 0;
+  if (upper < EIGHT) {
+    size = head_write((uint32_t)upper, out);
   } else {
-    out[0] = (char)('0' + number);
+    size = head_write((uint32_t)(upper / EIGHT), out);
+    eight_write((uint32_t)(upper % EIGHT), out + size);
+    size += 8;
   }
-  return size;
+  eight_write((uint32_t)(number % EIGHT), out + size);
+  return size + 8;
 }
 
 bool weir__decimal_read(const char *text, size_t size, uint64_t *number_out) {

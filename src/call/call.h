@@ -127,6 +127,7 @@ struct weir_call {
   uint32_t propagation_mask;
   bool clamp_counted;      /* the channel's counter knows of plan.deadline_clamped */
   bool detached;           /* from `inbound`, whose deadline does not bind it */
+  bool blocking;           /* see weir__call_start_blocking; set until it is over at once */
   uint8_t fallback_result; /* an enum weir_fallback_result; set before ENDED */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
@@ -314,6 +315,14 @@ void weir__call_hand_over(weir_call *call, struct weir__completion *completion, 
 
 /* For the ready list: as weir__call_hand_over, of a batch that the core never got. */
 void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out);
+
+/* --- start.c --- */
+
+/* weir_call_start_batch of a unary call in one batch, whose queue nobody but the calling thread
+ * drains. `*over_out`: it was over at once, and what came of it is handed out; its tag does not
+ * come. */
+grpc_call_error weir__call_start_blocking(weir_call *call, const grpc_op *ops, size_t n_ops,
+                                          bool *over_out);
 
 /* --- end.c: how a call ends, and what the caller sees of it --- */
 

@@ -224,7 +224,11 @@ static void end_unsent(weir_call *call, struct weir__completion *completion,
     weir__call_end(call, event);
     atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
   }
-  if (has_ended) {
+  if (has_ended && call->blocking) {
+    grpc_event event_of_nobody;
+    call->blocking = false;
+    weir__queue_hand_out(call->queue, completion, &event_of_nobody);
+  } else if (has_ended) {
     weir__queue_push_ready(call->queue, completion);
   }
 }
@@ -346,4 +350,13 @@ grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_
     return weir__stream_message_start(call, ops, tag);
   }
   return start_batch(call, ops, nops, tag);
+}
+
+grpc_call_error weir__call_start_blocking(weir_call *call, const grpc_op *ops, size_t n_ops,
+                                          bool *over_out) {
+  call->blocking = true;
+  grpc_call_error error = start_batch(call, ops, n_ops, call);
+  *over_out = !call->blocking;
+  call->blocking = false;
+  return error;
 }

@@ -18,7 +18,7 @@
 #define N_OPS 6
 
 static grpc_call_error start(weir_call *call, const struct weir_unary_request *request,
-                             struct weir_unary_reply *reply) {
+                             struct weir_unary_reply *reply, bool *over_out) {
   grpc_op ops[N_OPS];
   memset(ops, 0, sizeof ops);
   ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
@@ -36,7 +36,7 @@ static grpc_call_error start(weir_call *call, const struct weir_unary_request *r
   ops[5].data.recv_status_on_client.trailing_metadata = &reply->trailing_metadata;
   ops[5].data.recv_status_on_client.status = &reply->code;
   ops[5].data.recv_status_on_client.status_details = &reply->details;
-  return weir_call_start_batch(call, ops, N_OPS, call, NULL);
+  return weir__call_start_blocking(call, ops, N_OPS, over_out);
 }
 
 static weir_call *call_new(weir_channel *channel, const struct weir_unary_request *request,
@@ -62,13 +62,16 @@ static enum weir_error make_call(weir_channel *channel, const struct weir_unary_
     return WEIR_ERROR_NO_MEMORY;
   }
   reply->call = call;
-  grpc_call_error error = start(call, request, reply);
+  bool over = false;
+  grpc_call_error error = start(call, request, reply, &over);
   if (error != GRPC_CALL_OK) {
     return error == GRPC_CALL_ERROR ? WEIR_ERROR_NO_MEMORY : WEIR_ERROR_INVALID_ARGUMENT;
   }
-  grpc_event event = weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-  assert(event.type == GRPC_OP_COMPLETE && event.tag == call);
-  (void)event;
+  if (!over) {
+    grpc_event event = weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    assert(event.type == GRPC_OP_COMPLETE && event.tag == call);
+    (void)event;
+  }
   return weir_call_get_report(call, &reply->report);
 }
 

@@ -141,8 +141,11 @@ struct patience {
   bool for_timer;
 };
 
-/* A monotonic deadline, the usual one, asks for no time. */
+/* A monotonic deadline, the usual one, asks for no time; and there is often none. */
 static int64_t instant_of(const weir_completion_queue *queue, gpr_timespec deadline) {
+  if (deadline.tv_sec == INT64_MAX) {
+    return WEIR_NO_DEADLINE;
+  }
   int64_t now_ns = deadline.clock_type == GPR_CLOCK_MONOTONIC ? 0 : weir__queue_now_ns(queue);
   return weir__instant_from_timespec(deadline, now_ns);
 }
@@ -204,6 +207,12 @@ static bool take_ready(weir_completion_queue *queue, grpc_event *event_out) {
   completion->ops->deliver(completion, event_out);
   weir__queue_settle(queue);
   return true;
+}
+
+void weir__queue_hand_out(weir_completion_queue *queue, struct weir__completion *completion,
+                          grpc_event *event_out) {
+  completion->ops->deliver(completion, event_out);
+  weir__queue_settle(queue);
 }
 
 /* Whether it is the core's turn although something is ready. Relaxed: a turn sooner or later. */

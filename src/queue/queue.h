@@ -109,6 +109,10 @@ void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *
  * deliver and on_due; no lock is held. */
 void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completion *completion);
 
+/* The same where only the calling thread drains the queue: the event is handed out here and now. */
+void weir__queue_hand_out(weir_completion_queue *queue, struct weir__completion *completion,
+                          grpc_event *event_out);
+
 /* A batch of the engine's own, that no tag of the application's belongs to. The core is given the
  * address of its completion, whose on_event answers false.
  *
