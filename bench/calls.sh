@@ -60,12 +60,12 @@ count() {
   shift 4
   callgrind "$program" count "$port" "$short" "$long" "$n" "$@"
   place=0
-  while read -r scenario side; do
+  while read -r name of_side; do
     first=$((2 * n * place + 1))
     last=$((first + 2 * n - 1))
     of_long=$(middle_count $((first + 1)) "$last")
     of_short=$(middle_count "$first" "$last")
-    echo "$scenario:$side $(((of_long - of_short) / (long - short)))" >> "$work/instructions"
+    echo "$name:$of_side $(((of_long - of_short) / (long - short)))" >> "$work/instructions"
     place=$((place + 1))
   done < "$work/counted"
 }
