@@ -84,8 +84,9 @@ static void run_calls(void *state, uint32_t n_times) {
 /* --- the same, by the calls that mirror the core's --- */
 
 struct queued {
-  struct caller *caller;
+  struct caller *caller; /* NULL on the bare core */
   struct client client;
+  grpc_byte_buffer *message;
 };
 
 static void *queued_new(void) {
@@ -94,17 +95,22 @@ static void *queued_new(void) {
   queued->client.side = side_find("weir");
   queued->client.channel = queued->caller->channel;
   queued->client.queue = queued->client.side->on->queue_create();
+  queued->message = queued->caller->request.message;
   return queued;
+}
+
+static void queue_end(const struct client *client) {
+  const struct side_functions *on = client->side->on;
+  on->queue_shutdown(client->queue);
+  require(on->queue_next(client->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC)).type ==
+              GRPC_QUEUE_SHUTDOWN,
+          "a queue does not end");
+  on->queue_destroy(client->queue);
 }
 
 static void queued_free(void *state) {
   struct queued *queued = state;
-  weir_completion_queue *queue = queued->client.queue;
-  weir_completion_queue_shutdown(queue);
-  require(weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type ==
-              GRPC_QUEUE_SHUTDOWN,
-          "a queue does not end");
-  weir_completion_queue_destroy(queue);
+  queue_end(&queued->client);
   caller_free(queued->caller);
   free(queued);
 }
@@ -115,13 +121,42 @@ static void run_queued(void *state, uint32_t n_times) {
     struct exchange exchange;
     exchange_init(&exchange, &queued->client, "/bench.Service/Unary",
                   gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    exchange.ops[SEND_MESSAGE].data.send_message.send_message = queued->caller->request.message;
+    exchange.ops[SEND_MESSAGE].data.send_message.send_message = queued->message;
     exchange_start(&exchange, &queued->client, SEND_HEADERS, N_OPS);
     require(exchange_await(&queued->client)->status == GRPC_STATUS_UNAVAILABLE,
-            "the breaker has closed");
+            "a call was not refused");
     exchange_fini(&exchange, &queued->client);
   }
 }
+
+/* The core's own way to refuse a call. */
+static void *lame_new(void) {
+  struct queued *queued = require_memory(1, sizeof *queued);
+  grpc_init();
+  queued->client.side = side_find("bare");
+  queued->client.channel =
+      grpc_lame_client_channel_create(TARGET, GRPC_STATUS_UNAVAILABLE, "refused");
+  queued->client.queue = queued->client.side->on->queue_create();
+  queued->message = grpc_raw_byte_buffer_create(NULL, 0);
+  return queued;
+}
+
+static void lame_free(void *state) {
+  struct queued *queued = state;
+  queue_end(&queued->client);
+  grpc_byte_buffer_destroy(queued->message);
+  grpc_channel_destroy(queued->client.channel);
+  grpc_shutdown();
+  free(queued);
+}
+
+const struct operation core_lame = {
+    .name = "peer.core.lame",
+    .series_length = SERIES,
+    .setup = lame_new,
+    .run = run_queued,
+    .teardown = lame_free,
+};
 
 const struct operation refuse_queue = {
     .name = "refuse_queue",

@@ -131,9 +131,16 @@ figure core_retries.instructions_over_bare "$(over unary_one_batch core_retries 
 figure grpcpp_interceptors.instructions_over_bare "$(over unary_one_batch interceptors plain)"
 
 "$here/client" allocations "$port" unary_one_batch unary_six_batches stream client_stream > "$work/call-allocations"
-while read -r scenario of_weir over_bare; do
+while read -r scenario of_weir over_bare core_over_bare; do
   figure "$scenario.allocations" "$of_weir"
   figure "$scenario.mallocs_over_bare" "$over_bare"
+  # What streams differ by is when their messages came.
+  case $scenario in
+    unary*)
+      peer "$scenario.allocations" core_retries "$core_over_bare"
+      peer "$scenario.mallocs_over_bare" core_retries "$core_over_bare"
+      ;;
+  esac
 done < "$work/call-allocations"
 
 for scenario in $UNARY stream; do

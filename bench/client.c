@@ -6,10 +6,11 @@
  *   client wall PORT LENGTH N SCENARIO SIDE...         prints "SIDE RATIO": how much longer a series
  *                                                      takes than on the bare core, the middle one
  *                                                      of N rounds of series, each of LENGTH
- *   client allocations PORT SCENARIO...                prints "SCENARIO WEIR OVER": how often weir
- *                                                      asks for memory, of its allocator, for a call
- *                                                      or message; and how often more than on the
- *                                                      bare core the thread does, whoever's code
+ *   client allocations PORT SCENARIO...                prints "SCENARIO WEIR OVER CORE": how often
+ *                                                      weir asks for memory, of its allocator, for a
+ *                                                      call or message; and how often more than on
+ *                                                      the bare core the thread does, whoever's
+ *                                                      code, on weir and with the core's own retries
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
@@ -187,9 +188,11 @@ static void run_allocations(int n_arguments, char **arguments) {
     double weir = 0.0;
     double bare_all = 0.0;
     double weir_all = 0.0;
+    double core_all = 0.0;
     count_allocations(scenario, "bare", target, &none, &bare_all);
     count_allocations(scenario, "weir", target, &weir, &weir_all);
-    printf("%s %.3f %.3f\n", scenario->name, weir, weir_all - bare_all);
+    count_allocations(scenario, "core_retries", target, &none, &core_all);
+    printf("%s %.3f %.3f %.3f\n", scenario->name, weir, weir_all - bare_all, core_all - bare_all);
   }
 }
 

@@ -77,6 +77,7 @@ static void run_time(int n_rounds) {
   choose_own(&chosen);
   choose(&chosen, &breaker_admit_settle);
   choose(&chosen, &clock_read);
+  choose(&chosen, &core_lame);
   choose(&chosen, core_throttle_record());
   choose(&chosen, core_throttle_record_full());
   choose(&chosen, core_throttle_record_failure());

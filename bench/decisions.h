@@ -45,6 +45,7 @@ const struct operation *core_throttle_record_failure(void);
 /* call_decisions.c: calls on a channel whose breaker is OPEN, by weir_unary, and as one batch. */
 extern const struct operation refuse_unary;
 extern const struct operation refuse_queue;
+extern const struct operation core_lame; /* as one batch on a lame channel of the bare core */
 
 /* timer_decisions.c: one of so many is taken out of the heap, and put in again. */
 extern const struct operation timer_of_1;

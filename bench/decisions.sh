@@ -39,14 +39,23 @@ done > "$work/turns"
 # Of several turns the fastest counts, of ratios the middle one.
 awk '!/_2_threads / && (!($1 in best) || $2 < best[$1]) { best[$1] = $2 } END { for (name in best) print name, best[name] }' \
   "$work/turns" > "$work/times"
-for name in $(awk '/_2_threads / { print $1 }' "$work/turns" | sort -u); do
+awk '/_2_threads / { print $1 }' "$work/turns" | sort -u | while read -r name; do
   echo "$name $(of "$name" "$work/turns" | middle)"
 done > "$work/ratios"
 
+# a_second NANOSECONDS
+a_second() {
+  awk -v ns="${1:-0}" 'BEGIN { if (ns > 0) printf "%d", 1e9 / ns }'
+}
+
+lame=$(a_second "$(of peer.core.lame "$work/times")")
 while read -r name ns; do
   case $name in
     peer.*) ;;
-    refuse_*) figure "$name.calls_per_second" "$(awk -v ns="$ns" 'BEGIN { printf "%d", 1e9 / ns }')" ;;
+    refuse_*)
+      figure "$name.calls_per_second" "$(a_second "$ns")"
+      peer "$name.calls_per_second" core_lame_channel "$lame"
+      ;;
     *) figure "${name}_ns" "$ns" ;;
   esac
 done < "$work/times"

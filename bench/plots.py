@@ -19,6 +19,7 @@ PEER_LABELS = {
     "core_retries": "core with its own retries",
     "grpcpp_interceptors": "gRPC C++, four interceptors",
     "grpc_core": "gRPC core",
+    "core_lame_channel": "core, lame channel",
     "go_resiliency": "go-resiliency",
     "gobreaker": "gobreaker",
 }
