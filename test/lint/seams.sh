@@ -2,6 +2,8 @@
 # test/lint/seams.sh - what the outside world is reached through, each in its one place:
 #   the calls and completion queues of the core   src/transport/
 #   clocks                                        src/time/
+#   memory                                        src/base/allocator.c, by an allocator of the application's; and
+#                                                 the throttles, which outlive any (src/decide/throttle_registry.c)
 # and no interceptor decides by a raw status code: src/outcome/ has classified it.
 #
 # SPDX-License-Identifier: Apache-2.0
@@ -38,6 +40,10 @@ printf '%s' "$found" | refuse "only src/transport/ starts, cancels and drains ca
 code 'src/*.[ch]' 'interceptors/*.[ch]' ':!src/time/' |
   grep -E "$word(clock_gettime|gpr_now|gettimeofday|timespec_get|time|clock)[[:space:]]*\(" |
   refuse "only src/time/ reads a clock" && status=1
+
+code 'src/*.[ch]' 'interceptors/*.[ch]' ':!src/base/allocator.c' ':!src/decide/throttle_registry.c' |
+  grep -E "$word(malloc|calloc|realloc|aligned_alloc|posix_memalign|strdup|strndup|asprintf|open_memstream|getline|free)[[:space:]]*\(" |
+  refuse "memory comes from a weir_allocator, so that it may run out" && status=1
 
 code 'interceptors/*.[ch]' | grep 'GRPC_STATUS_' |
   grep -E "$word(case|switch)$end|[=!]=" |
