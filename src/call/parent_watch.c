@@ -11,6 +11,7 @@
 /* In a block of the queue's, so that its tag is known for ours. */
 struct weir__parent_watch {
   weir_call *call;
+  bool over; /* its event has come */
   struct weir__held held;
   grpc_call *core;
   grpc_metadata_array trailing_metadata;
@@ -27,6 +28,7 @@ static bool watch_on_event(struct weir__completion *completion, bool ok, grpc_ev
   if (watch->status == GRPC_STATUS_CANCELLED) {
     weir__call_parent_cancelled(call);
   }
+  watch->over = true;
   weir__queue_let_go(call->queue, &watch->held);
   weir__call_release(call);
   return false;
@@ -82,6 +84,10 @@ void weir__parent_watch_stop(weir_call *call) {
     const struct weir__transport *transport = weir__queue_transport(call->queue);
     transport->call_cancel(transport->context, call->watch->core, GRPC_STATUS_ABORTED, "");
   }
+}
+
+bool weir__parent_watch_is_under_way(const weir_call *call) {
+  return call->watch != NULL && !call->watch->over;
 }
 
 void weir__parent_watch_free(weir_call *call) {

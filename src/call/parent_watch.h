@@ -10,6 +10,8 @@
 #ifndef WEIR_SRC_CALL_PARENT_WATCH_H
 #define WEIR_SRC_CALL_PARENT_WATCH_H
 
+#include <stdbool.h>
+
 #include <weir/call.h>
 
 struct weir__parent_watch;
@@ -20,6 +22,9 @@ void weir__parent_watch_start(weir_call *call);
 
 /* The call has ended. The watch still holds a share of it until its event has come. */
 void weir__parent_watch_stop(weir_call *call);
+
+/* Whether a watch still holds a share of the call. For the thread that drains the call's queue. */
+bool weir__parent_watch_is_under_way(const weir_call *call);
 
 /* The last share of the call is gone. */
 void weir__parent_watch_free(weir_call *call);

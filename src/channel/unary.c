@@ -10,6 +10,7 @@
 #include "src/base/options.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
+#include "src/call/parent_watch.h"
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "src/time/instant.h"
@@ -55,6 +56,17 @@ static weir_call *call_new(weir_channel *channel, const struct weir_unary_reques
   return call;
 }
 
+/* The queue may lie idle for long from here on. What the call has in it that is nobody's tag would
+ * hold the call until then, with the request that it was made for. It was cancelled at the call's
+ * end, so it is there already, or comes at once. */
+static void drain_rest(const weir_call *call, weir_completion_queue *queue) {
+  gpr_timespec until = gpr_inf_past(GPR_CLOCK_MONOTONIC);
+  while (weir__parent_watch_is_under_way(call)) {
+    (void)weir_completion_queue_next(queue, until, NULL);
+    until = weir__instant_to_timespec(weir__instant_add(weir__queue_now_ns(queue), WEIR_MS_NS));
+  }
+}
+
 static enum weir_error make_call(weir_channel *channel, const struct weir_unary_request *request,
                                  weir_completion_queue *queue, struct weir_unary_reply *reply) {
   weir_call *call = call_new(channel, request, queue);
@@ -71,6 +83,7 @@ static enum weir_error make_call(weir_channel *channel, const struct weir_unary_
     grpc_event event = weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
     assert(event.type == GRPC_OP_COMPLETE && event.tag == call);
     (void)event;
+    drain_rest(call, queue);
   }
   return weir_call_get_report(call, &reply->report);
 }

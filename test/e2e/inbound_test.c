@@ -62,6 +62,7 @@ struct chain {
     size_t n_notes;
     struct weir_call_report notes[MAX_NOTES]; /* of the middle's calls */
     bool may_go_on;
+    uint64_t n_kept_bytes; /* of the middle's calls, once they have ended */
   } guarded;
 
   pthread_t thread; /* that a request was handed over to */
@@ -636,6 +637,41 @@ static void a_trace_is_passed_on_to_the_next_service(void **state) {
   (void)pthread_mutex_destroy(&heard.mutex);
 }
 
+/* --- letting go --- */
+
+static void serve_and_look(struct chain *chain, const struct weir__test_served *served,
+                           struct weir__test_reply *reply) {
+  struct weir_inbound_scope scope;
+  struct weir_replay_snapshot snapshot = WEIR_REPLAY_SNAPSHOT_INIT;
+  weir_inbound *inbound = inbound_of(served);
+  weir_inbound_enter(inbound, &scope);
+  weir_inbound_release(inbound);
+  weir__test_reply_status(reply, ask(chain, chain->to_last, WEIR_INBOUND_ATTACHED), "relayed");
+  weir_inbound_leave(&scope);
+  assert_int_equal(weir_channel_replay_snapshot(chain->to_last, &snapshot), WEIR_OK);
+  (void)pthread_mutex_lock(&chain->mutex);
+  chain->guarded.n_kept_bytes = snapshot.n_bytes;
+  (void)pthread_mutex_unlock(&chain->mutex);
+}
+
+/* A wait for a retry watches the request. The watch has a share of the call, with what it keeps to
+ * be sent again, and of the request: nobody drains the queue of weir_unary afterwards. */
+static void a_blocking_call_that_was_retried_is_gone_when_its_reply_is(void **state) {
+  (void)state;
+  const struct script script = SCRIPT(FAILS, WORKS);
+  struct chain chain;
+  const struct chain_setup setup = {
+      .serve = serve_and_look, .middle_policy = POLICY_RETRY, .last = &script};
+  chain_open(&chain, &setup);
+  assert_int_equal(ask_bare(&chain, NULL, 0), GRPC_STATUS_OK);
+  struct weir_call_report report = noted(&chain, 0);
+  assert_int_equal(report.n_attempts, 2);
+  (void)pthread_mutex_lock(&chain.mutex);
+  assert_int_equal(chain.guarded.n_kept_bytes, 0);
+  (void)pthread_mutex_unlock(&chain.mutex);
+  chain_close(&chain);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(code_that_knows_of_no_request_calls_for_the_ambient_one),
@@ -648,6 +684,7 @@ int main(void) {
       cmocka_unit_test(stacks_of_one_process_do_not_multiply),
       cmocka_unit_test(a_marker_that_is_passed_on_by_hand_is_heeded),
       cmocka_unit_test(a_trace_is_passed_on_to_the_next_service),
+      cmocka_unit_test(a_blocking_call_that_was_retried_is_gone_when_its_reply_is),
   };
   return cmocka_run_group_tests_name("inbound", tests, start_core, stop_core);
 }
