@@ -39,6 +39,8 @@ help:
 	@echo 'make bench [ARGS="--json --quick PART"]     what weir costs (PART: calls, decisions, many, policy)'
 	@echo 'make bench ARGS=--plots                     the same, and writes doc/bench/'
 	@echo 'make fuzz [ARGS=seconds]                    lets libFuzzer look for new failures'
+	@echo 'make soak [ARGS="--json --calls N --seed N"]'
+	@echo '                                            a chain over connections that break; every call accounted for'
 	@echo 'make lint [ARGS=format]                     format, headers, layers, static analysis'
 	@echo 'make format                                 formats the C files'
 	@echo 'make build                                  what is installed, into out/build'
@@ -112,6 +114,11 @@ fuzz: setup-fuzz
 .PHONY: setup-fuzz
 setup-fuzz:
 	@bazel/setup.sh build check fuzz
+
+.PHONY: soak
+soak: setup-build
+	@$(BAZEL) build --config=opt //test/soak:soak >&2
+	@bazel-bin/test/soak/soak $(ARGS)
 
 .PHONY: lint
 lint: setup-lint

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "test/soak/checkpoint.h"
+
+#include <dirent.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "test/soak/live_memory.h"
+
+#define PATH_SIZE 64
+#define LINE_SIZE 256
+
+/* What one quiet moment may hold more than another: connections that were made anew and not yet
+ * given up, threads of the core's that linger. Of thousands of cut connections, a leak would be as
+ * many. */
+#define DESCRIPTORS_SLACK 16
+#define THREADS_SLACK 8
+
+/* A list of free blocks, a larger table; what a leak of 16 bytes a call passes after 60,000
+ * calls. */
+#define LIVE_SLACK_BYTES UINT64_C(65536)
+#define HEAP_SLACK_BYTES UINT64_C(1048576)
+#define RSS_SLACK_KIB UINT64_C(6144)
+
+const char *checkpoint_process_name(size_t process) {
+  return process == CHECKPOINT_CLIENT ? "client" : hop_name((enum hop)process);
+}
+
+/* --- what the system tells --- */
+
+static uint64_t status_number(const char *line, const char *key) {
+  size_t size = strlen(key);
+  return strncmp(line, key, size) == 0 ? strtoull(line + size, NULL, 10) : 0;
+}
+
+static void read_status(pid_t pid, struct process_state *state) {
+  char path[PATH_SIZE];
+  char line[LINE_SIZE];
+  (void)snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+  FILE *file = fopen(path, "re");
+  while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+    state->rss_kib += status_number(line, "RssAnon:");
+    state->n_threads += status_number(line, "Threads:");
+  }
+  if (file != NULL) {
+    (void)fclose(file);
+  }
+}
+
+static uint64_t count_descriptors(pid_t pid) {
+  char path[PATH_SIZE];
+  uint64_t n = 0;
+  (void)snprintf(path, sizeof path, "/proc/%d/fd", (int)pid);
+  DIR *folder = opendir(path);
+  /* NOLINTNEXTLINE(concurrency-mt-unsafe): nobody else reads this one */
+  while (folder != NULL && readdir(folder) != NULL) {
+    n++;
+  }
+  if (folder != NULL) {
+    (void)closedir(folder);
+  }
+  return n;
+}
+
+static void read_process(pid_t pid, struct process_state *state) {
+  read_status(pid, state);
+  state->n_descriptors = count_descriptors(pid);
+}
+
+/* --- a quiet moment --- */
+
+void checkpoint_take(struct checkpoint *checkpoint, int64_t n_calls, struct hops *hops,
+                     struct ledger *ledger) {
+  memset(checkpoint, 0, sizeof *checkpoint);
+  checkpoint->n_calls = n_calls;
+  for (size_t i = 0; i < N_HOPS; i++) {
+    struct hop_answer answer = hops_look(hops, (enum hop)i);
+    checkpoint->processes[i].live_bytes = answer.n_live_bytes;
+    checkpoint->processes[i].heap_bytes = answer.n_heap_bytes;
+    read_process(hops->each[i].pid, &checkpoint->processes[i]);
+    if (answer.n_open_breakers > 0) {
+      ledger_blame(ledger, 0, LEDGER_A, "all is well, and %" PRIu64 " breakers are not closed",
+                   answer.n_open_breakers);
+    }
+  }
+  struct process_state *own = &checkpoint->processes[CHECKPOINT_CLIENT];
+  own->live_bytes = live_memory_bytes();
+  own->heap_bytes = heap_bytes();
+  read_process(getpid(), own);
+}
+
+/* --- growth --- */
+
+enum measure { MEASURE_RSS = 0, MEASURE_THREADS, MEASURE_DESCRIPTORS, MEASURE_LIVE, MEASURE_HEAP };
+#define N_MEASURES (MEASURE_HEAP + 1)
+
+static uint64_t measure_of(const struct process_state *state, enum measure measure) {
+  switch (measure) {
+  case MEASURE_RSS:
+    return state->rss_kib;
+  case MEASURE_THREADS:
+    return state->n_threads;
+  case MEASURE_DESCRIPTORS:
+    return state->n_descriptors;
+  case MEASURE_LIVE:
+    return state->live_bytes;
+  case MEASURE_HEAP:
+    return state->heap_bytes;
+  }
+  return 0;
+}
+
+/* Before as many calls, memory grows with what is used for the first time. */
+#define WARM_CALLS 2000
+
+/* A trend needs as many. */
+#define JUDGED_MIN 3
+
+struct limit {
+  const char *name;
+  uint64_t slack;
+};
+
+static const struct limit limits[N_MEASURES] = {
+    [MEASURE_RSS] = {"KiB resident", RSS_SLACK_KIB},
+    [MEASURE_THREADS] = {"threads", THREADS_SLACK},
+    [MEASURE_DESCRIPTORS] = {"descriptors", DESCRIPTORS_SLACK},
+    [MEASURE_LIVE] = {"bytes of weir's", LIVE_SLACK_BYTES},
+    [MEASURE_HEAP] = {"bytes in use", HEAP_SLACK_BYTES},
+};
+
+static uint64_t least(const struct checkpoint *checkpoints, size_t first, size_t last,
+                      size_t process, enum measure measure) {
+  uint64_t least_so_far = UINT64_MAX;
+  for (size_t i = first; i <= last; i++) {
+    uint64_t value = measure_of(&checkpoints[i].processes[process], measure);
+    least_so_far = value < least_so_far ? value : least_so_far;
+  }
+  return least_so_far;
+}
+
+static uint64_t most(const struct checkpoint *checkpoints, size_t first, size_t last,
+                     size_t process, enum measure measure) {
+  uint64_t most_so_far = 0;
+  for (size_t i = first; i <= last; i++) {
+    uint64_t value = measure_of(&checkpoints[i].processes[process], measure);
+    most_so_far = value > most_so_far ? value : most_so_far;
+  }
+  return most_so_far;
+}
+
+/* A trend, not a peak: even the least of the last third is more than the most of the third before.
+ * A sanitizer keeps what was freed, so there its memory can't tell. */
+static void judge(const struct checkpoint *checkpoints, size_t n, size_t process,
+                  enum measure measure, struct ledger *ledger) {
+  size_t third = n / 3;
+  bool is_sanitized = checkpoints[0].processes[CHECKPOINT_CLIENT].heap_bytes == 0;
+  if (is_sanitized && measure == MEASURE_RSS) {
+    return;
+  }
+  uint64_t before = most(checkpoints, third, n - third - 1, process, measure);
+  uint64_t now = least(checkpoints, n - third, n - 1, process, measure);
+  if (now > before + limits[measure].slack) {
+    ledger_blame(ledger, 0, LEDGER_CLIENT, "%s grows: from %" PRIu64 " to %" PRIu64 " %s",
+                 checkpoint_process_name(process), before, now, limits[measure].name);
+  }
+}
+
+static bool is_memory(enum measure measure) {
+  return measure != MEASURE_THREADS && measure != MEASURE_DESCRIPTORS;
+}
+
+void checkpoints_judge(const struct checkpoint *checkpoints, size_t n_checkpoints,
+                       struct ledger *ledger) {
+  size_t n_cold = 0;
+  while (n_cold < n_checkpoints && checkpoints[n_cold].n_calls < WARM_CALLS) {
+    n_cold++;
+  }
+  for (size_t process = 0; process < CHECKPOINT_PROCESSES; process++) {
+    for (enum measure measure = MEASURE_RSS; measure < N_MEASURES; measure++) {
+      size_t first = is_memory(measure) ? n_cold : 0;
+      if (n_checkpoints - first >= JUDGED_MIN) {
+        judge(checkpoints + first, n_checkpoints - first, process, measure, ledger);
+      }
+    }
+  }
+}
