@@ -11,6 +11,8 @@ ARGS ?=
 
 config = $(if $(CONFIG),--config=$(CONFIG))
 
+.DEFAULT_GOAL := help
+
 # Where `make install` installs: GNU's names, and the usual ones in capitals. DESTDIR stands before all of them.
 PREFIX ?= /usr/local
 prefix ?= $(PREFIX)
@@ -24,8 +26,18 @@ bashcompletiondir ?= $(datarootdir)/bash-completion/completions
 fishcompletiondir ?= $(datarootdir)/fish/vendor_completions.d
 zshcompletiondir ?= $(datarootdir)/zsh/site-functions
 
-folders = $(foreach name,DESTDIR prefix exec_prefix bindir libdir includedir datarootdir mandir \
-  bashcompletiondir fishcompletiondir zshcompletiondir,$(name)='$($(name))')
+# By the environment, since a folder's name may hold what a shell reads.
+install uninstall: export DESTDIR := $(DESTDIR)
+install uninstall: export prefix := $(prefix)
+install uninstall: export exec_prefix := $(exec_prefix)
+install uninstall: export bindir := $(bindir)
+install uninstall: export libdir := $(libdir)
+install uninstall: export includedir := $(includedir)
+install uninstall: export datarootdir := $(datarootdir)
+install uninstall: export mandir := $(mandir)
+install uninstall: export bashcompletiondir := $(bashcompletiondir)
+install uninstall: export fishcompletiondir := $(fishcompletiondir)
+install uninstall: export zshcompletiondir := $(zshcompletiondir)
 
 .PHONY: help
 help:
@@ -139,11 +151,11 @@ build:
 .PHONY: install
 install:
 	@BAZEL='$(BAZEL)' packaging/build.sh --if-changed
-	@env $(folders) packaging/install.sh install
+	@packaging/install.sh install
 
 .PHONY: uninstall
 uninstall:
-	@env $(folders) packaging/install.sh uninstall
+	@packaging/install.sh uninstall
 
 .PHONY: check-install
 check-install: setup-install
