@@ -82,7 +82,7 @@ class NamesTest(unittest.TestCase):
         declared = set(re.findall(r"\b(?:weir|WEIR)_\w+", HEADERS)) | set(NOT_DECLARED)
         wrong = []
         for path, page in PAGES.items():
-            for name in re.findall(r"(?<![\w/-])(weir_[a-z]\w*|WEIR_[A-Z]\w*)(?![\w…*/.])", page):
+            for name in re.findall(r"(?<![\w/.-])(weir_[a-z]\w*|WEIR_[A-Z]\w*)(?![\w…*/.])", page):
                 if name not in declared and not name.endswith("_"):
                     wrong.append(f"{path}: {name}")
         self.assertEqual(wrong, [])
