@@ -69,6 +69,8 @@ def trace(folder):
     told = []
     for path, lines in sorted(counted(gcov_documents(folder)).items()):
         text = text_of(path)
+        if max(lines) >= len(text):
+            sys.exit(f"{path} has changed since it was compiled")
         told.append({
             "file": path,
             "functions": [],

@@ -142,6 +142,66 @@ static void a_channel_may_be_destroyed_before_the_watcher(void **state) {
   assert_int_equal(attempts_of_a_call(f), 3);
 }
 
+/* ---- from within a swap ---- */
+
+/* What the core is not told of, so that the channel's log is written to as it takes the policy. */
+#define POLICY_ROUND_ROBIN \
+  "{" NO_BOUNDARY "," NO_BREAKER ",\"loadBalancingConfig\":[{\"round_robin\":{}}]}"
+
+struct leaver {
+  weir_policy_watcher *watcher;
+  weir_channel *channel;
+  sem_t left;
+};
+
+static void leave(void *context, const struct weir_log_record *record) {
+  struct leaver *leaver = context;
+  if (record->event == WEIR_LOG_CORE_CONFIG_KEPT) {
+    weir_policy_watcher_remove_channel(leaver->watcher, leaver->channel);
+    (void)sem_post(&leaver->left);
+  }
+}
+
+static struct leaver leaver;
+
+static void leaver_open(const struct fixture *f) {
+  static const struct weir_log_sink log = {.size = sizeof log, .write = leave, .context = &leaver};
+  (void)sem_init(&leaver.left, 0, 0);
+  leaver.watcher = f->watcher;
+  leaver.channel = channel_new(&(struct channel_setup){
+      .port = weir__test_server_port(f->server), .policy = POLICY_PLAIN, .log = &log});
+}
+
+static void leaver_close(const struct fixture *f, size_t n_left) {
+  struct weir_policy_watch_snapshot snapshot = WEIR_POLICY_WATCH_SNAPSHOT_INIT;
+  int n_posted = 0;
+  assert_int_equal(weir_policy_watcher_snapshot(f->watcher, &snapshot), WEIR_OK);
+  assert_int_equal(snapshot.n_channels, 0);
+  assert_int_equal(sem_getvalue(&leaver.left, &n_posted), 0);
+  assert_int_equal(n_posted, n_left);
+  weir_channel_destroy(leaver.channel);
+  (void)sem_destroy(&leaver.left);
+}
+
+/* Who is told of the change that a file has made may end it for the channel. */
+static void a_channel_may_be_removed_while_it_takes_the_policy(void **state) {
+  struct fixture *f = *state;
+  leaver_open(f);
+  assert_int_equal(weir_policy_watcher_add_channel(f->watcher, leaver.channel, NULL), WEIR_OK);
+  put_over(f, POLICY_ROUND_ROBIN);
+  wait_for_change(f);
+  leaver_close(f, 1);
+}
+
+static void a_channel_may_be_removed_while_it_is_added(void **state) {
+  struct fixture *f = *state;
+  put_over(f, POLICY_ROUND_ROBIN);
+  wait_for_change(f);
+  leaver_open(f);
+  assert_int_equal(weir_policy_watcher_add_channel(f->watcher, leaver.channel, NULL), WEIR_OK);
+  leaver_close(f, 1);
+}
+
 /* ---- many at once ---- */
 
 #define N_THREADS 4
@@ -199,6 +259,8 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
       TEST(a_channel_goes_by_the_file_from_when_it_is_added_until_it_is_removed),
       TEST(a_channel_may_be_destroyed_before_the_watcher),
+      TEST(a_channel_may_be_removed_while_it_takes_the_policy),
+      TEST(a_channel_may_be_removed_while_it_is_added),
       TEST(calls_go_by_the_newest_file_while_it_changes_over_and_over),
 #undef TEST
   };

@@ -53,6 +53,37 @@ static void a_start_is_told_in_the_log(void **state) {
   assert_int_equal(watched->n_changes, 0);
 }
 
+/* Its last 256 bytes, or one less where that is within a character. */
+static void of_a_long_path_the_log_tells_the_end(void **state) {
+  struct watched *watched = *state;
+  char name[300];
+  for (size_t n_behind = 0; n_behind < 2; n_behind++) {
+    size_t n = 0;
+    for (size_t i = 0; i < 127; i++) {
+      n += (size_t)snprintf(name + n, sizeof name - n, "\xc3\xa4");
+    }
+    snprintf(name + n, sizeof name - n, "/%s", n_behind == 0 ? "a" : "ab");
+    name[n] = '\0';
+    make_directory(watched, name);
+    name[n] = '/';
+    put(watched, name, POLICY(1));
+    snprintf(watched->path, sizeof watched->path, "%s", at(watched, name));
+    start_watch(watched);
+    const char *text = last_told(watched, WEIR_LOG_POLICY_APPLIED);
+    const char *shown = strstr(text, "\xe2\x80\xa6");
+    assert_non_null(shown);
+    assert_memory_equal(text, "the policy of \xe2\x80\xa6", (size_t)(shown + 3 - text));
+    const size_t n_shown = (size_t)(strstr(shown, " is in force") - shown) - 3;
+    assert_true(n_shown == 256 || n_shown == 255);
+    assert_int_not_equal((unsigned char)shown[3] & 0xc0, 0x80);
+    assert_memory_equal(shown + 3, watched->path + strlen(watched->path) - n_shown, n_shown);
+    end_watch(watched);
+    (void)unlink(watched->path);
+    name[n] = '\0';
+    (void)rmdir(at(watched, name));
+  }
+}
+
 static void options_are_checked(void **state) {
   struct watched *watched = *state;
   struct weir_log_sink mute = {.size = sizeof mute, .write = NULL, .context = NULL};
@@ -394,6 +425,7 @@ int main(void) {
       TEST(a_bad_file_is_no_start_and_says_why),
       TEST(a_missing_file_is_no_start_unless_it_may_be_missing),
       TEST(a_start_is_told_in_the_log),
+      TEST(of_a_long_path_the_log_tells_the_end),
       TEST(options_are_checked),
       TEST(a_path_that_is_too_long_is_no_start),
       TEST(a_relative_path_is_one_of_the_start),
