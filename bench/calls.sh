@@ -15,15 +15,18 @@
 # shellcheck disable=SC2154 # bench.sh sets what is common to its parts
 
 # Series for callgrind: how many calls or messages a short one has, and a long one, and how many of each there are; and
-# series that are timed: how many calls, and how many rounds of them.
+# series that are timed: how many calls, and how many rounds of them; and
+# calls whose requests for memory are counted, after as many others.
 if [ "$quick" = yes ]; then
   CALLS="8 16 1"
   MESSAGES=$CALLS
   TIMED="16 3"
+  ALLOCATING=100
 else
   CALLS="128 512 7"
   MESSAGES="200 1200 7"
   TIMED="256 60"
+  ALLOCATING=1000
 fi
 
 UNARY="unary_one_batch unary_64k unary_8_at_once unary_64_at_once"
@@ -130,7 +133,7 @@ figure two_headers.instructions_over_bare "$(over unary_one_batch bare_headers b
 figure core_retries.instructions_over_bare "$(over unary_one_batch core_retries bare)"
 figure grpcpp_interceptors.instructions_over_bare "$(over unary_one_batch interceptors plain)"
 
-"$here/client" allocations "$port" unary_one_batch unary_six_batches stream client_stream > "$work/call-allocations"
+"$here/client" allocations "$port" "$ALLOCATING" unary_one_batch unary_six_batches stream client_stream > "$work/call-allocations"
 while read -r scenario of_weir over_bare core_over_bare; do
   figure "$scenario.allocations" "$of_weir"
   figure "$scenario.mallocs_over_bare" "$over_bare"

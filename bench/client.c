@@ -6,7 +6,8 @@
  *   client wall PORT LENGTH N SCENARIO SIDE...         prints "SIDE RATIO": how much longer a series
  *                                                      takes than on the bare core, the middle one
  *                                                      of N rounds of series, each of LENGTH
- *   client allocations PORT SCENARIO...                prints "SCENARIO WEIR OVER CORE": how often
+ *   client allocations PORT N SCENARIO...              prints "SCENARIO WEIR OVER CORE", of N calls
+ *                                                      or messages after as many others: how often
  *                                                      weir asks for memory, of its allocator, for a
  *                                                      call or message; and how often more than on
  *                                                      the bare core the thread does, whoever's
@@ -32,10 +33,6 @@
 #define N_ROUNDS_MAX 1024
 #define N_SIDES_MAX 4
 #define NS_PER_SECOND INT64_C(1000000000)
-
-/* Longer than any free list or table takes to reach its size. */
-#define WARM_UP 1000
-#define ALLOCATION_SERIES 1000
 
 /* Callgrind is told to begin with nothing where this begins, and to write down where it ends, so it
  * stays a function of its own. */
@@ -166,32 +163,33 @@ static void run_wall(int n_arguments, char **arguments) {
 
 /* Of one call: `weir_out` of weir's, `all_out` of all that the thread does. */
 static void count_allocations(const struct scenario *scenario, const char *side, const char *target,
-                              double *weir_out, double *all_out) {
+                              int n, double *weir_out, double *all_out) {
   struct client client;
   client_init(&client, read_side(side), target);
-  scenario->run(&client, WARM_UP);
+  scenario->run(&client, n); /* fills free lists and tables */
   uint64_t weir_before = side_n_allocations();
   uint64_t all_before = allocations_count();
-  scenario->run(&client, ALLOCATION_SERIES);
-  *weir_out = (double)(side_n_allocations() - weir_before) / ALLOCATION_SERIES;
-  *all_out = (double)(allocations_count() - all_before) / ALLOCATION_SERIES;
+  scenario->run(&client, n);
+  *weir_out = (double)(side_n_allocations() - weir_before) / n;
+  *all_out = (double)(allocations_count() - all_before) / n;
   client_fini(&client);
 }
 
-/* PORT SCENARIO... */
+/* PORT N SCENARIO... */
 static void run_allocations(int n_arguments, char **arguments) {
   char target[TARGET_SIZE];
   read_target(arguments[0], target);
-  for (int i = 1; i < n_arguments; i++) {
+  int n = read_count(arguments[1]);
+  for (int i = 2; i < n_arguments; i++) {
     const struct scenario *scenario = read_scenario(arguments[i]);
     double none = 0.0;
     double weir = 0.0;
     double bare_all = 0.0;
     double weir_all = 0.0;
     double core_all = 0.0;
-    count_allocations(scenario, "bare", target, &none, &bare_all);
-    count_allocations(scenario, "weir", target, &weir, &weir_all);
-    count_allocations(scenario, "core_retries", target, &none, &core_all);
+    count_allocations(scenario, "bare", target, n, &none, &bare_all);
+    count_allocations(scenario, "weir", target, n, &weir, &weir_all);
+    count_allocations(scenario, "core_retries", target, n, &none, &core_all);
     printf("%s %.3f %.3f %.3f\n", scenario->name, weir, weir_all - bare_all, core_all - bare_all);
   }
 }
@@ -201,7 +199,7 @@ int main(int argc, char **argv) {
     const char *name;
     int n_arguments; /* at least */
     void (*run)(int n_arguments, char **arguments);
-  } verbs[] = {{"count", 5, run_count}, {"wall", 5, run_wall}, {"allocations", 2, run_allocations}};
+  } verbs[] = {{"count", 5, run_count}, {"wall", 5, run_wall}, {"allocations", 3, run_allocations}};
   for (size_t i = 0; i < sizeof verbs / sizeof verbs[0] && argc > 1; i++) {
     if (strcmp(argv[1], verbs[i].name) == 0 && argc - 2 >= verbs[i].n_arguments) {
       grpc_init();
@@ -212,6 +210,6 @@ int main(int argc, char **argv) {
   }
   (void)fprintf(stderr, "usage: client count PORT SHORT LONG N SCENARIO:SIDE...\n"
                         "       client wall PORT LENGTH N SCENARIO SIDE...\n"
-                        "       client allocations PORT SCENARIO...\n");
+                        "       client allocations PORT N SCENARIO...\n");
   return 2;
 }
