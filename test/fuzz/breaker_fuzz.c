@@ -153,8 +153,10 @@ static void add_sample(struct world *world, bool is_failure) {
 
 /* Whose place it is; NULL = it has none any more. */
 static struct place *place_of(struct model *model, const struct ticket *ticket, int number) {
-  struct place *place = &model->places[ticket->real.place];
-  return ticket->is_probe && place->holder == number ? place : NULL;
+  if (!ticket->is_probe || model->places[ticket->real.place].holder != number) {
+    return NULL;
+  }
+  return &model->places[ticket->real.place];
 }
 
 static void probe_succeeded(struct world *world, struct place *place) {

@@ -16,7 +16,7 @@
 #include "test/memory/policies.h"
 
 #define NO_STATUS 77
-#define WAIT_S 20
+#define WAIT_S 60
 #define SLICES 5
 #define MESSAGE "0123456789abcdefghijklmnopqrstuvwxyz"
 

@@ -31,13 +31,17 @@
 /* No caller of a boundary may see it. */
 #define SECRET "hunter2"
 
+/* With time for a machine that is busy, or watched by valgrind. */
+#define DEADLINE "\"deadline\": {\"defaultTimeout\": \"60s\"}"
+
 #define POLICY                                                                                     \
-  "{\"translation\": {\"keepMetadata\": [\"x-quota\"],"                                            \
+  "{" DEADLINE ", \"translation\": {\"keepMetadata\": [\"x-quota\"],"                              \
   "   \"keepDetails\": [\"google.rpc.RetryInfo\"]}, \"breaker\": {\"scope\": \"METHOD\"},"         \
   " \"retryThrottling\": {\"maxTokens\": 1000, \"tokenRatio\": 1},"                                \
   " \"methodConfig\": [{\"name\": [{}], \"retryPolicy\": {\"maxAttempts\": 2,"                     \
   "   \"initialBackoff\": \"0.000001s\", \"maxBackoff\": \"0.000001s\", \"backoffMultiplier\": 1," \
   "   \"retryableStatusCodes\": [\"UNAVAILABLE\"]}}]}"
+#define OTHER_POLICY "{" DEADLINE "}"
 
 /* --- the server --- */
 
@@ -185,7 +189,8 @@ static void run_with_memory(struct client *client) {
 /* A policy that comes while the call is under way. */
 static void swap_policy(struct client *client) {
   weir_policy *policy = NULL;
-  enum weir_error error = weir_policy_from_json("{}", 2, NULL, &client->memory.base, &policy, NULL);
+  enum weir_error error = weir_policy_from_json(OTHER_POLICY, sizeof OTHER_POLICY - 1, NULL,
+                                                &client->memory.base, &policy, NULL);
   if (error == WEIR_OK) {
     error = weir_channel_set_policy(client->channel, policy, NULL);
     weir_policy_unref(policy);

@@ -14,7 +14,7 @@
 /* Those in which each allocation fails. A schedule may let one fail by itself: so many are tried at
  * most. */
 #define MOST_ALLOCATIONS 120
-#define SCHEDULES_WITHOUT_MEMORY 1500
+#define SCHEDULES_WITHOUT_MEMORY 600
 
 /* A failed one is printed, to be read. */
 static int print_trace(void **state) {
