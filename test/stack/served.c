@@ -93,7 +93,7 @@ static bool serve(struct world *world) {
   if (!world->expected.are_keys_legal) {
     assert_int_equal(error, WEIR_ERROR_INVALID_ARGUMENT);
     world->tally->n_refused_keys++;
-  } else if (error != WEIR_OK) {
+  } else if (world->inbound == NULL) {
     assert_int_equal(error, WEIR_ERROR_NO_MEMORY);
     assert_true(f->allocator.n_failed > 0);
   } else {
@@ -101,7 +101,7 @@ static bool serve(struct world *world) {
     assert_true(world->inbound_deadline_at_ns >= world->expected.earliest_at_ns);
     assert_true(world->inbound_deadline_at_ns <= world->expected.latest_at_ns);
   }
-  return error == WEIR_OK;
+  return world->inbound != NULL;
 }
 
 /* --- the call --- */

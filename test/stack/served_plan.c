@@ -49,8 +49,11 @@ static size_t next_from(struct served_plan *plan, char *out, const char *alphabe
 }
 
 static size_t copy_text(char *out, const char *text) {
-  memcpy(out, text, strlen(text));
-  return strlen(text);
+  size_t size = 0;
+  for (; text[size] != '\0'; size++) {
+    out[size] = text[size];
+  }
+  return size;
 }
 
 /* --- the request's deadline --- */
@@ -58,7 +61,7 @@ static size_t copy_text(char *out, const char *text) {
 static void read_raw_deadline(struct served_plan *plan) {
   const uint64_t seconds = next_number(plan, 8);
   const uint32_t nanoseconds = (uint32_t)next_number(plan, 4);
-  const int clock = (int8_t)next(plan);
+  const int clock = next(plan) - 4;
   memcpy(&plan->deadline.tv_sec, &seconds, sizeof seconds);
   memcpy(&plan->deadline.tv_nsec, &nanoseconds, sizeof nanoseconds);
   memcpy(&plan->deadline.clock_type, &clock, sizeof clock);
@@ -81,7 +84,7 @@ static void read_deadline(struct served_plan *plan) {
     read_raw_deadline(plan);
   } else if ((byte & 7) > 3) {
     const int64_t seconds =
-        (int8_t)next(plan) * 4; /* never so near that it matters how busy it is */
+        ((int64_t)next(plan) - 128) * 4; /* never so near that it matters how busy it is */
     const gpr_timespec ahead = gpr_time_from_seconds(seconds, GPR_TIMESPAN);
     plan->deadline_in_ns = SECONDS(seconds);
     plan->deadline = clock == GPR_TIMESPAN ? ahead : gpr_time_add(gpr_now(clock), ahead);
