@@ -130,7 +130,7 @@ setup-fuzz:
 .PHONY: soak
 soak: setup-build
 	@$(BAZEL) build --config=opt //test/soak:soak >&2
-	@bazel-bin/test/soak/soak $(ARGS)
+	@GLIBC_TUNABLES=glibc.malloc.tcache_count=0 bazel-bin/test/soak/soak $(ARGS)
 
 .PHONY: lint
 lint: setup-lint

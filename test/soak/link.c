@@ -425,6 +425,12 @@ void link_step(struct link *link, int64_t now_ns) {
   }
 }
 
+void link_storm(struct link *link) {
+  if (!link->faulty) {
+    next_plan(link, false);
+  }
+}
+
 void link_calm(struct link *link) {
   bool harmless = !link->faulty && link->plan.fault == PROXY_FAULT_NONE;
   if (!harmless || link->ways[PROXY_FORTH].n_marks + link->ways[PROXY_BACK].n_marks > 0) {

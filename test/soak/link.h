@@ -40,6 +40,9 @@ void link_step(struct link *link, int64_t now_ns);
 
 bool link_is_closed(const struct link *link);
 
+/* From now on it goes by what is planned for it. */
+void link_storm(struct link *link);
+
 /* It is to have no fault any more; resets one that has one, or was about to. */
 void link_calm(struct link *link);
 

@@ -155,7 +155,7 @@ static enum proxy_fault pick(struct chance *chance, bool accepting) {
 
 /* The shape of a long tail: mostly early, now and then late. */
 static uint64_t bytes_before(struct chance *chance) {
-  return chance_below(chance, UINT64_C(256) << chance_below(chance, 11));
+  return chance_below(chance, UINT64_C(256) << chance_below(chance, 13));
 }
 
 void plan_fault(uint64_t seed, unsigned hop, uint64_t number, bool accepting,

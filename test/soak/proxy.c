@@ -172,6 +172,14 @@ static void drop_closed(struct proxy *proxy) {
   proxy->n_links = n_kept;
 }
 
+static void begin_storm(struct proxy *proxy) {
+  proxy->storming = true;
+  plan_gap(proxy, now_ns());
+  for (size_t i = 0; i < proxy->n_links; i++) {
+    link_storm(proxy->links[i]);
+  }
+}
+
 static void calm_down(struct proxy *proxy) {
   proxy->storming = false;
   proxy->turn_at_ns = LINK_NEVER;
@@ -184,8 +192,7 @@ static void calm_down(struct proxy *proxy) {
 static void do_order(struct proxy *proxy, enum order order) {
   switch (order) {
   case ORDER_STORM:
-    proxy->storming = true;
-    plan_gap(proxy, now_ns());
+    begin_storm(proxy);
     break;
   case ORDER_CALM:
     calm_down(proxy);

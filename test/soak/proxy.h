@@ -75,7 +75,7 @@ int proxy_port(const struct proxy *proxy);
 
 /* Each of these has been done when it returns. */
 
-/* From now on, faults. Connections that are open have none. */
+/* From now on, faults, also of connections that are open. */
 void proxy_storm(struct proxy *proxy);
 
 /* No more faults, and the port is open. Connections that had a fault before them or on them are

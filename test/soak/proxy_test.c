@@ -566,6 +566,21 @@ static void is_calm_at_first_and_after_calm(void **state) {
   hears(f->server, "well");
 }
 
+static void a_storm_reaches_what_was_open_before(void **state) {
+  struct fixture *f = *state;
+  f->plans[0] = (struct proxy_plan){.fault = PROXY_FAULT_FIN, .after_bytes = 2};
+  f->n_plans = 1;
+  f->planner = (struct proxy_planner){.plan = plan, .context = f};
+  f->proxy = proxy_new(f->port, &f->planner);
+  connect_through(f);
+  say(f->client, "well");
+  hears(f->server, "well");
+  proxy_storm(f->proxy);
+  say(f->client, "abcd");
+  hears(f->server, "ab");
+  sees_the_end(f->server);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void) {
@@ -594,6 +609,7 @@ int main(void) {
       TEST(heals_and_goes_by_the_next_plan),
       TEST(calm_resets_what_has_a_fault_and_nothing_else),
       TEST(is_calm_at_first_and_after_calm),
+      TEST(a_storm_reaches_what_was_open_before),
   };
   return cmocka_run_group_tests_name("proxy", tests, NULL, NULL);
 }
