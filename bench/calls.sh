@@ -23,8 +23,8 @@ if [ "$quick" = yes ]; then
   TIMED="16 3"
   ALLOCATING=100
 else
-  CALLS="128 512 7"
-  MESSAGES="200 1200 7"
+  CALLS="128 512 5"
+  MESSAGES="200 1200 5"
   TIMED="256 60"
   ALLOCATING=1000
 fi

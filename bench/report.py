@@ -211,6 +211,8 @@ def write_results(work, load, folder):
         out.write("<!-- Made by `make bench ARGS=--plots`. -->\n# Results\n\n" + described(results) + ".\n")
         out.write("[results.json](results.json) has the same for machines. [bench.md](../bench.md) says what each "
                   "figure means.\n")
+        if results["machine"]["load_before"] > results["machine"]["processors"]:
+            out.write("\n**The machine had other work to do: times are worth little.**\n")
         over = [figure for _, figure in found if figure and "over" in figure]
         out.write(f"\n## Over budget: {len(over)}\n\n")
         out.writelines(f"- {missed(figure)}\n" for figure in over)

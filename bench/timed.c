@@ -33,10 +33,14 @@
 #define MIN_ROUNDS 20
 #define MAX_PATIENCE 5
 
-static int64_t now_ns(void) {
+static int64_t clock_ns(clockid_t clock) {
   struct timespec now;
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  (void)clock_gettime(clock, &now);
   return now.tv_sec * NS_PER_SECOND + now.tv_nsec;
+}
+
+static int64_t now_ns(void) {
+  return clock_ns(CLOCK_MONOTONIC);
 }
 
 static int compare_doubles(const void *left, const void *right) {
@@ -59,10 +63,11 @@ static void prepare(const struct operation *operation, void *state) {
 /* --- alone --- */
 
 static double series_ns(const struct operation *operation, void *state, uint32_t n_times) {
+  clockid_t clock = operation->is_long ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
   prepare(operation, state);
-  int64_t started_at_ns = now_ns();
+  int64_t started_at_ns = clock_ns(clock);
   operation->run(state, n_times);
-  return (double)(now_ns() - started_at_ns) / n_times;
+  return (double)(clock_ns(clock) - started_at_ns) / n_times;
 }
 
 static double fastest_ns(const struct operation *operation, void *state) {

@@ -19,6 +19,9 @@ struct operation {
   void (*prepare)(void *state); /* before each series, not timed; NULL = nothing to do */
   void (*run)(void *state, uint32_t n_times);
   void (*teardown)(void *state);
+  /* A series takes so long that it is always interrupted where others use the machine, and waits for
+   * nothing: its time is what the thread had of its processor. */
+  bool is_long;
 };
 
 /* How long one takes: `ns_out[i]` is the time of `operations[i]`, in nanoseconds. */

@@ -15,6 +15,7 @@ struct timers {
   struct weir__timer *all;
   size_t n;
   size_t next;
+  int64_t now_ns; /* when the last one was due */
   uint64_t chance;
 };
 
@@ -23,7 +24,19 @@ static int64_t due_at_ns(struct timers *timers) {
   timers->chance ^= timers->chance << 13;
   timers->chance ^= timers->chance >> 7;
   timers->chance ^= timers->chance << 17;
-  return (int64_t)(timers->chance % 1000000) * STEP_NS;
+  return timers->now_ns + (int64_t)(timers->chance % 1000000) * STEP_NS;
+}
+
+static void take_out_and_put_in(struct timers *timers, struct weir__timer *timer) {
+  require(weir__timer_heap_remove(&timers->heap, timer), "a timer is lost");
+  timer->due_at_ns = due_at_ns(timers);
+  weir__timer_heap_add(&timers->heap, timer);
+}
+
+static void take_due(struct timers *timers) {
+  struct weir__timer *timer = weir__timer_heap_first(&timers->heap);
+  timers->now_ns = timer->due_at_ns;
+  take_out_and_put_in(timers, timer);
 }
 
 static void *timers_new(size_t n) {
@@ -35,10 +48,10 @@ static void *timers_new(size_t n) {
     timers->all[i].due_at_ns = due_at_ns(timers);
     weir__timer_heap_add(&timers->heap, &timers->all[i]);
   }
-  /* What is taken out first of a heap that has only grown puts it in order. */
-  struct weir__timer *first = weir__timer_heap_first(&timers->heap);
-  (void)weir__timer_heap_remove(&timers->heap, first);
-  weir__timer_heap_add(&timers->heap, first);
+  /* A heap that has only grown is in no order yet; who takes the first ones out puts it in order. */
+  for (size_t i = 0; i < n; i++) {
+    take_due(timers);
+  }
   return timers;
 }
 
@@ -64,14 +77,12 @@ static void *setup_100000(void) {
 static void run_timers(void *state, uint32_t n_times) {
   struct timers *timers = state;
   for (uint32_t i = 0; i < n_times; i++) {
-    struct weir__timer *timer = weir__timer_heap_first(&timers->heap);
-    if (i % 2 == 1) {
-      timer = &timers->all[timers->next];
+    if (i % 2 == 0) {
+      take_due(timers);
+    } else {
+      take_out_and_put_in(timers, &timers->all[timers->next]);
       timers->next = timers->next + 1 < timers->n ? timers->next + 1 : 0;
     }
-    require(weir__timer_heap_remove(&timers->heap, timer), "a timer is lost");
-    timer->due_at_ns = due_at_ns(timers);
-    weir__timer_heap_add(&timers->heap, timer);
   }
 }
 
