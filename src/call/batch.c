@@ -64,17 +64,6 @@ static grpc_call_error check_op(const grpc_op *op, unsigned claims) {
              : GRPC_CALL_OK;
 }
 
-/* Operations with nothing to check but flags, of which they take none, and what is taken. */
-#define PLAIN_OPS                                                                               \
-  (WEIR__OP_BIT(GRPC_OP_SEND_CLOSE_FROM_CLIENT) | WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA) | \
-   WEIR__OP_BIT(GRPC_OP_RECV_MESSAGE) | WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT))
-
-/* True: check_op would find nothing. Most of a call's first operations are so. */
-static bool is_plain(const grpc_op *op, unsigned claims) {
-  return (WEIR__OP_BIT(op->op) & PLAIN_OPS) != 0 && op->flags == 0 && op->reserved == NULL &&
-         claims == 0;
-}
-
 /* The order of the core's own slots does not matter, only which types share one. */
 static const uint8_t slots[N_OP_TYPES] = {
     [GRPC_OP_SEND_INITIAL_METADATA] = 0,
@@ -87,23 +76,50 @@ static const uint8_t slots[N_OP_TYPES] = {
     [GRPC_OP_RECV_CLOSE_ON_SERVER] = 5,
 };
 
-grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned claims,
-                                 struct weir__batch *batch_out) {
-  const grpc_op *by_type[N_OP_TYPES] = {NULL};
-  unsigned op_types = 0;
-  grpc_call_error error = GRPC_CALL_OK;
+/* A batch's operations by type; NULL = there is none of that type. */
+struct sorted_ops {
+  const grpc_op *by_type[N_OP_TYPES];
+  unsigned op_types;
+};
+
+#define SERVER_OPS \
+  (WEIR__OP_BIT(GRPC_OP_SEND_STATUS_FROM_SERVER) | WEIR__OP_BIT(GRPC_OP_RECV_CLOSE_ON_SERVER))
+
+/* Sorts a batch. True: nothing is wrong with it, but perhaps with its metadata. It is so of nearly
+ * all, and then no order of faults has to be kept. */
+static bool sort_plain(const grpc_op *ops, size_t n_ops, struct sorted_ops *sorted) {
+  uint32_t flags = 0;
   for (const grpc_op *op = ops; op != ops + n_ops; op++) {
     unsigned type = (unsigned)op->op; /* the application's memory: it may hold anything */
+    if (type >= N_OP_TYPES || (sorted->op_types & (1u << type)) != 0 || op->reserved != NULL) {
+      return false;
+    }
+    sorted->op_types |= 1u << type;
+    sorted->by_type[type] = op;
+    flags |= op->flags;
+  }
+  const grpc_op *message = sorted->by_type[GRPC_OP_SEND_MESSAGE];
+  return flags == 0 && (sorted->op_types & SERVER_OPS) == 0 &&
+         (message == NULL || message->data.send_message.send_message != NULL);
+}
+
+/* The same with the core's answer to what is wrong. */
+static grpc_call_error sort_checked(const grpc_op *ops, size_t n_ops, unsigned claims,
+                                    struct sorted_ops *sorted) {
+  grpc_call_error error = GRPC_CALL_OK;
+  *sorted = (struct sorted_ops){.op_types = 0};
+  for (const grpc_op *op = ops; op != ops + n_ops; op++) {
+    unsigned type = (unsigned)op->op;
     if (type >= N_OP_TYPES) {
       error = error != GRPC_CALL_OK ? error : GRPC_CALL_ERROR;
       continue;
     }
-    if ((op_types & (1u << type)) != 0) {
+    if ((sorted->op_types & (1u << type)) != 0) {
       return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS; /* which the core says before anything else */
     }
-    op_types |= 1u << type;
-    by_type[type] = op;
-    if (error == GRPC_CALL_OK && !is_plain(op, claims)) {
+    sorted->op_types |= 1u << type;
+    sorted->by_type[type] = op;
+    if (error == GRPC_CALL_OK) {
       error = check_op(op, claims);
     }
   }
@@ -111,19 +127,33 @@ grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned clai
       (claims & WEIR__CLAIM_SLOT(slots[ops->op])) != 0) {
     return GRPC_CALL_ERROR_TOO_MANY_OPERATIONS; /* and this before what is wrong with one */
   }
+  return error;
+}
+
+grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned claims,
+                                 struct weir__batch *batch_out) {
+  struct sorted_ops sorted = {.op_types = 0};
+  grpc_call_error error = GRPC_CALL_OK;
+  if (claims != 0 || !sort_plain(ops, n_ops, &sorted)) {
+    error = sort_checked(ops, n_ops, claims, &sorted);
+  } else if (sorted.by_type[GRPC_OP_SEND_INITIAL_METADATA] != NULL) {
+    const grpc_op *op = sorted.by_type[GRPC_OP_SEND_INITIAL_METADATA];
+    error = check_metadata(op->data.send_initial_metadata.metadata,
+                           op->data.send_initial_metadata.count);
+  }
   if (error != GRPC_CALL_OK) {
     return error;
   }
   *batch_out = (struct weir__batch){
       .ops = ops,
       .n_ops = n_ops,
-      .op_types = (uint8_t)op_types,
+      .op_types = (uint8_t)sorted.op_types,
       .slot = slots[ops->op],
-      .send_initial_metadata = by_type[GRPC_OP_SEND_INITIAL_METADATA],
-      .send_message = by_type[GRPC_OP_SEND_MESSAGE],
-      .recv_initial_metadata = by_type[GRPC_OP_RECV_INITIAL_METADATA],
-      .recv_message = by_type[GRPC_OP_RECV_MESSAGE],
-      .recv_status = by_type[GRPC_OP_RECV_STATUS_ON_CLIENT],
+      .send_initial_metadata = sorted.by_type[GRPC_OP_SEND_INITIAL_METADATA],
+      .send_message = sorted.by_type[GRPC_OP_SEND_MESSAGE],
+      .recv_initial_metadata = sorted.by_type[GRPC_OP_RECV_INITIAL_METADATA],
+      .recv_message = sorted.by_type[GRPC_OP_RECV_MESSAGE],
+      .recv_status = sorted.by_type[GRPC_OP_RECV_STATUS_ON_CLIENT],
   };
   return GRPC_CALL_OK;
 }
