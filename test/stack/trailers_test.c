@@ -11,7 +11,7 @@
 #define CALLS 20000
 
 /* Those in which each allocation fails. */
-#define CALLS_WITHOUT_MEMORY 3000
+#define CALLS_WITHOUT_MEMORY 1000
 
 static void whatever_a_peer_ends_a_call_with_is_translated(void **state) {
   (void)state;
