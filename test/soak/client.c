@@ -76,6 +76,7 @@ bool client_run(struct client *client, int64_t first, int64_t last, bool (*broke
 }
 
 void client_calm(struct client *client) {
+  lanes_calm(client->lanes);
   for (size_t i = 0; i < PLAN_CLIENT_CHANNELS; i++) {
     wire_swap(&client->wires[i], 0);
     if (weir_channel_set_breaker_override(client->wires[i].channel, NULL,

@@ -70,6 +70,11 @@ struct lanes {
   int end[2];           /* a pipe that wakes it for the last time */
   struct chance chance; /* its */
 
+  struct {
+    pthread_mutex_t mutex; /* held while channels are disturbed */
+    bool on;
+  } storm;
+
   _Atomic int64_t next_id;
   _Atomic int64_t next_blocking_id;
   _Atomic int64_t last;
@@ -252,13 +257,6 @@ static void *block(void *argument) {
 
 /* --- the thread that disturbs them --- */
 
-static bool is_busy(struct lanes *lanes) {
-  (void)pthread_mutex_lock(&lanes->guarded.mutex);
-  bool busy = lanes->guarded.n_busy > 0;
-  (void)pthread_mutex_unlock(&lanes->guarded.mutex);
-  return busy;
-}
-
 /* Another policy, and now and then an override, which the next turn of that channel takes back. */
 static void disturb(struct lanes *lanes) {
   struct wire *wire = &lanes->client->wires[chance_below(&lanes->chance, PLAN_CLIENT_CHANNELS)];
@@ -274,9 +272,11 @@ static void disturb(struct lanes *lanes) {
 
 static void turn(struct lanes *lanes, uint64_t number) {
   int64_t now_ns = ledger_now_ns();
-  if (number % SWAP_EACH_TURNS == 0 && is_busy(lanes)) {
+  (void)pthread_mutex_lock(&lanes->storm.mutex);
+  if (number % SWAP_EACH_TURNS == 0 && lanes->storm.on) {
     disturb(lanes);
   }
+  (void)pthread_mutex_unlock(&lanes->storm.mutex);
   for (size_t i = 0; i < ASYNC_SLOTS; i++) {
     slot_look(&lanes->async[i], now_ns);
   }
@@ -348,6 +348,7 @@ struct lanes *lanes_new(struct client *client) {
   lanes->client = client;
   lanes->chance = chance_of(client->plans->seed, UINT64_MAX);
   check(pipe(lanes->end) == 0, "no pipe");
+  (void)pthread_mutex_init(&lanes->storm.mutex, NULL);
   (void)pthread_mutex_init(&lanes->guarded.mutex, NULL);
   (void)pthread_condattr_init(&monotonic);
   (void)pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -359,8 +360,19 @@ struct lanes *lanes_new(struct client *client) {
   return lanes;
 }
 
+static void set_storm(struct lanes *lanes, bool on) {
+  (void)pthread_mutex_lock(&lanes->storm.mutex);
+  lanes->storm.on = on;
+  (void)pthread_mutex_unlock(&lanes->storm.mutex);
+}
+
+void lanes_calm(struct lanes *lanes) {
+  set_storm(lanes, false);
+}
+
 void lanes_begin(struct lanes *lanes, int64_t first, int64_t last) {
   int64_t each = PLAN_BLOCKING_EACH;
+  set_storm(lanes, true);
   atomic_store(&lanes->last, last);
   atomic_store(&lanes->next_id, first);
   atomic_store(&lanes->next_blocking_id, (first + each - 1) / each * each);
@@ -460,6 +472,7 @@ void lanes_release(struct lanes *lanes) {
   (void)close(lanes->end[1]);
   (void)pthread_cond_destroy(&lanes->guarded.changed);
   (void)pthread_cond_destroy(&lanes->guarded.idle);
+  (void)pthread_mutex_destroy(&lanes->storm.mutex);
   (void)pthread_mutex_destroy(&lanes->guarded.mutex);
   free(lanes);
 }

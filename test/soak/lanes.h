@@ -20,6 +20,9 @@ void lanes_release(struct lanes *lanes);
 
 void lanes_begin(struct lanes *lanes, int64_t first, int64_t last);
 
+/* From when it returns, until lanes_begin, nobody disturbs the channels. */
+void lanes_calm(struct lanes *lanes);
+
 /* Waits for `span_ns` at most until all calls that were begun have ended. */
 bool lanes_await(struct lanes *lanes, int64_t span_ns);
 
