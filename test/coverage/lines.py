@@ -114,7 +114,7 @@ def named_in(path):
             indent, words = len(line) - len(line.lstrip(" ")), line.strip()
             if not words or words.startswith("#"):
                 continue
-            if unexplained and indent < 4:
+            if unexplained and indent == 0:
                 faults.append(f"{path}:{unexplained}: no reason stands below it")
                 unexplained = 0
             if indent == 0:

@@ -90,7 +90,8 @@ class LinesTest(unittest.TestCase):
 
     def test_each_has_a_reason(self):
         self.assert_bad([3], named("- return -1;", reason=""), "no reason")
-        self.assert_bad([3, 8], named("- return -1;", reason="") + "  half\n    - return n / 2;\n      why\n", "no reason")
+        self.assert_bad([3], named("- return -1;", reason="") + "src/other.c\n", "no reason")
+        self.assert_good([3, 8], named("- return -1;", reason="") + "  half\n    - return n / 2;\n      why of both\n")
 
     def test_what_is_no_entry_is_told(self):
         self.assert_bad([3], named("return -1;"), "uncovered.txt:4: neither")

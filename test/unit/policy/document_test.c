@@ -14,6 +14,7 @@
 #include <grpc/status.h>
 
 #include "src/policy/policy.h"
+#include "src/policy/problems.h"
 #include "test/unit/policy/loaded.h"
 
 #define SECONDS WEIR_SECOND_NS
@@ -720,6 +721,24 @@ static void a_value_is_cut_before_the_character_that_does_not_fit(void **state) 
   }
 }
 
+/* The last character may lack its end. */
+static void a_text_that_was_cut_ends_before_its_last_character(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    const char *expected;
+  } rows[] = {{"abcdef\xc3\xa4", "abcdef"},
+              {"abcde\xc3\xa4x", "abcde"},
+              {"abcdefgh", "abcdefg"},
+              {"ab\nd", "ab?d"}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    char text[8];
+    const int n = snprintf(text, sizeof text, "%s", rows[i].text);
+    weir__text_make_printable(text, sizeof text, n >= (int)sizeof text);
+    assert_string_equal(text, rows[i].expected);
+  }
+}
+
 /* Hints cost time: a document of nothing but faults gets its first ones only. */
 static void wrong_names_are_told_without_a_hint_behind_many_problems(void **state) {
   (void)state;
@@ -1027,6 +1046,7 @@ int main(void) {
       cmocka_unit_test(every_wrong_key_of_a_layer_is_told),
       cmocka_unit_test(long_keys_and_values_are_cut_at_whole_characters),
       cmocka_unit_test(a_value_is_cut_before_the_character_that_does_not_fit),
+      cmocka_unit_test(a_text_that_was_cut_ends_before_its_last_character),
       cmocka_unit_test(wrong_names_are_told_without_a_hint_behind_many_problems),
       cmocka_unit_test(the_same_document_is_told_of_the_same_way_each_time),
       cmocka_unit_test(a_load_needs_neither_options_nor_diagnostic),
