@@ -23,19 +23,15 @@ struct sent_attempt *sent_attempt_new(void) {
 
 void sent_attempt_free(struct sent_attempt *attempt) {
   free(attempt->message);
+  free(attempt->values);
   free(attempt);
 }
 
-static size_t copy_slice(char *out, size_t out_bytes, grpc_slice slice) {
+void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice) {
   size_t size = GRPC_SLICE_LENGTH(slice);
-  assert_true(size < out_bytes);
+  assert_true(size < SENT_TEXT);
   memcpy(out, GRPC_SLICE_START_PTR(slice), size);
   out[size] = '\0';
-  return size;
-}
-
-void sent_attempt_copy_text(char out[SENT_TEXT], grpc_slice slice) {
-  (void)copy_slice(out, SENT_TEXT, slice);
 }
 
 const char *sent_attempt_value(const struct sent_attempt *attempt, const char *key) {
@@ -49,17 +45,35 @@ const char *sent_attempt_value(const struct sent_attempt *attempt, const char *k
   return value;
 }
 
+/* Room for all values, each terminated. */
+static char *values_new(const grpc_metadata *metadata, size_t count) {
+  size_t size = 1;
+  for (size_t i = 0; i < count; i++) {
+    size += GRPC_SLICE_LENGTH(metadata[i].value) + 1;
+  }
+  char *values = calloc(1, size);
+  assert_non_null(values);
+  return values;
+}
+
 void sent_attempt_note_metadata(struct sent_attempt *attempt, const grpc_op *op) {
+  const grpc_metadata *metadata = op->data.send_initial_metadata.metadata;
   size_t count = op->data.send_initial_metadata.count;
   assert_true(count <= SENT_PAIRS);
+  free(attempt->values);
+  attempt->values = values_new(metadata, count);
+  char *value = attempt->values;
   for (size_t i = 0; i < count; i++) {
-    const grpc_metadata *entry = &op->data.send_initial_metadata.metadata[i];
+    const grpc_metadata *entry = &metadata[i];
+    const size_t size = GRPC_SLICE_LENGTH(entry->value);
     assert_true(grpc_header_key_is_legal(entry->key));
     assert_true(grpc_is_binary_header(entry->key) ||
                 grpc_header_nonbin_value_is_legal(entry->value));
     sent_attempt_copy_text(attempt->metadata[i].key, entry->key);
-    attempt->metadata[i].value_size =
-        copy_slice(attempt->metadata[i].value, SENT_VALUE, entry->value);
+    memcpy(value, GRPC_SLICE_START_PTR(entry->value), size);
+    attempt->metadata[i].value = value;
+    attempt->metadata[i].value_size = size;
+    value += size + 1;
   }
   attempt->n_metadata = count;
   attempt->metadata_flags = op->flags;

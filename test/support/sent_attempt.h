@@ -16,7 +16,6 @@
 
 #define SENT_PAIRS 40
 #define SENT_TEXT 80
-#define SENT_VALUE 640 /* of metadata */
 #define SENT_MESSAGES 16
 
 /* How far an operation of an attempt is. */
@@ -67,9 +66,10 @@ struct sent_attempt {
   bool held_are_out; /* those that wait at the end had been written: they succeed */
   void *user;        /* of the hooks */
 
+  char *values; /* of the metadata, one behind the other */
   struct {
     char key[SENT_TEXT];
-    char value[SENT_VALUE]; /* terminated */
+    const char *value; /* terminated */
     size_t value_size;
   } metadata[SENT_PAIRS]; /* in the order sent; the last member, since it is not zeroed */
 };
