@@ -8,10 +8,10 @@
 
 #include "test/stack/served.h"
 
-#define REQUESTS 10000
+#define REQUESTS 5000
 
 /* Those in which each allocation fails. */
-#define REQUESTS_WITHOUT_MEMORY 600
+#define REQUESTS_WITHOUT_MEMORY 200
 
 static void whatever_a_request_says_binds_the_calls_made_for_it_and_no_more(void **state) {
   (void)state;
