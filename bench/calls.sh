@@ -9,7 +9,8 @@
 # without callgrind.
 #
 # weir sends two headers with each call (weir-budget-us, weir-retry-owner). What the core takes to check, keep and write
-# them is a part of the price, and can be told apart: the bare core is also measured with the same two.
+# them is a part of the price, and can be told apart: the bare core is also measured with the same two. And weir tells the
+# core that there is no keepalive, which any program might: the bare core is also measured so.
 #
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck disable=SC2154 # bench.sh sets what is common to its parts
@@ -85,7 +86,7 @@ sides() {
 # Each scenario in a process of its own, or, where only that it runs matters, all in one, since one takes seconds to start.
 # shellcheck disable=SC2046,SC2086
 count_all() {
-  layers=$(sides unary_one_batch bare_headers; for layer in $LAYERS; do sides unary_one_batch "weir_$layer"; done)
+  layers=$(sides unary_one_batch bare_headers bare_no_keepalive; for layer in $LAYERS; do sides unary_one_batch "weir_$layer"; done)
   if [ "$quick" = yes ]; then
     count "$here/client" $CALLS $layers $(sides unary_six_batches bare weir) \
       $(for scenario in $UNARY $STREAMS; do sides "$scenario" bare weir core_retries; done)
@@ -129,6 +130,7 @@ for layer in $LAYERS; do
   figure "unary_one_batch.instructions_over_bare_$layer" "$(over unary_one_batch "weir_$layer" bare)"
 done
 figure unary_one_batch.instructions_over_bare_with_headers "$(over unary_one_batch weir bare_headers)"
+figure unary_one_batch.instructions_over_bare_no_keepalive "$(over unary_one_batch weir bare_no_keepalive)"
 figure two_headers.instructions_over_bare "$(over unary_one_batch bare_headers bare)"
 figure core_retries.instructions_over_bare "$(over unary_one_batch core_retries bare)"
 figure grpcpp_interceptors.instructions_over_bare "$(over unary_one_batch interceptors plain)"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/side.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -39,14 +40,18 @@ static const char nothing[] = "{" NO_CEILING "," NO_TRANSLATION "," NO_BREAKER "
 static void *bare_channel_create(const struct side *side, const char *target) {
   char retries_key[] = GRPC_ARG_ENABLE_RETRIES;
   char config_key[] = GRPC_ARG_SERVICE_CONFIG;
+  char keepalive_key[] = GRPC_ARG_KEEPALIVE_TIME_MS;
   char config[sizeof core_retries] = "";
-  grpc_arg arg[] = {{.type = GRPC_ARG_INTEGER, .key = retries_key, .value = {.integer = 0}},
-                    {.type = GRPC_ARG_STRING, .key = config_key, .value = {.string = config}}};
+  grpc_arg arg[2] = {{.type = GRPC_ARG_INTEGER, .key = retries_key, .value = {.integer = 0}}};
   grpc_channel_args args = {.num_args = 1, .args = arg};
   if (side->policy != NULL) {
     (void)snprintf(config, sizeof config, "%s", side->policy);
     arg[0].value.integer = 1;
-    args.num_args = 2;
+    arg[args.num_args++] =
+        (grpc_arg){.type = GRPC_ARG_STRING, .key = config_key, .value = {.string = config}};
+  } else if (side->no_keepalive) {
+    arg[args.num_args++] =
+        (grpc_arg){.type = GRPC_ARG_INTEGER, .key = keepalive_key, .value = {.integer = INT_MAX}};
   }
   grpc_channel_credentials *creds = grpc_insecure_credentials_create();
   grpc_channel *channel = grpc_channel_create(target, creds, &args);
@@ -229,6 +234,7 @@ static const struct side_functions layered = {
 static const struct side sides[] = {
     {.name = "bare", BARE},
     {.name = "bare_headers", .n_headers = SIDE_HEADERS_MAX, BARE},
+    {.name = "bare_no_keepalive", .no_keepalive = true, BARE},
     {.name = "core_retries", .policy = core_retries, BARE},
     {.name = "weir", .policy = all_four, LAYERED},
     {.name = "weir_deadline", .policy = deadline_only, LAYERED},

@@ -1,4 +1,4 @@
-/* side – one of what a benchmark compares: the bare core, in three ways, or weir.
+/* side – one of what a benchmark compares: the bare core, in four ways, or weir.
  *
  * A scenario is written once, over the table of a side's functions, and costs the same beside them
  * whichever side it runs on.
@@ -7,6 +7,7 @@
 #ifndef WEIR_BENCH_SIDE_H
 #define WEIR_BENCH_SIDE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,11 +36,13 @@ struct side {
   void *(*channel_create)(const struct side *side, const char *target);
   /* weir's, or the core's service config; NULL = the core's own retries are off */
   const char *policy;
-  size_t n_headers; /* what the application sends of weir's two headers */
+  size_t n_headers;  /* what the application sends of weir's two headers */
+  bool no_keepalive; /* the core's default, said to it as weir says it */
   const struct side_functions *on;
 };
 
-/* "bare"; "bare_headers", the application sending the two headers that weir sends; "core_retries",
+/* "bare"; "bare_headers", the application sending the two headers that weir sends;
+ * "bare_no_keepalive", told in so many words that there is none, which costs it less; "core_retries",
  * with the retry policy that weir has; "weir", with all four layers at work; "weir_deadline",
  * "weir_translation", "weir_breaker", "weir_retry", with one; "weir_none", with all switched off
  * that a policy can. NULL: none has that name. */
