@@ -253,6 +253,34 @@ static void what_is_sent_during_a_backoff_goes_out_behind_what_was_sent_before(v
   unary_fini(&stream);
 }
 
+/* More than a call has room for itself, and more than twice that. */
+static void as_many_messages_as_there_are_go_out_again_in_order(void **state) {
+  struct fixture *f = *state;
+  enum { N_MESSAGES = 11 };
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND},
+                 {AT_MS(50), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "busy"), PUSHBACK("100")},
+                 {AT_MS(150), EXPECT_SEND}, {AT_MS(160), REPLY("bar")}));
+  struct unary stream;
+  unary_init(f, &stream);
+  assert_int_equal(start_ops(&stream, OP_RECV_METADATA, 3), GRPC_CALL_OK);
+  start_op(&stream, OP_SEND_METADATA);
+  run_until(f, T0);
+  for (int i = 0; i < N_MESSAGES; i++) {
+    const char text[] = {(char)('a' + i), '\0'};
+    send_text(&stream, text, i + 1 == N_MESSAGES, (void *)(uintptr_t)(21 + i));
+    run_until(f, T0 + MS(1 + i));
+  }
+  run_until_idle(f);
+
+  assert_int_equal(stream.status, GRPC_STATUS_OK);
+  assert_int_equal(sent(f, 1)->n_messages, N_MESSAGES);
+  assert_int_equal(sent(f, 2)->n_messages, N_MESSAGES);
+  assert_string_equal(sent(f, 2)->message, "abcdefghijk");
+  assert_true(sent(f, 2)->half_closed);
+  unary_fini(&stream);
+}
+
 static void a_stream_with_more_than_replay_bytes_is_sent_whole_and_once(void **state) {
   struct fixture *f = *state;
   f->retry.replay_bytes = 4;
@@ -563,6 +591,7 @@ int main(void) {
       TEST(a_stream_that_only_asks_for_its_status_is_retried),
       TEST(the_status_is_asked_for_where_the_application_has_not),
       TEST(what_is_sent_during_a_backoff_goes_out_behind_what_was_sent_before),
+      TEST(as_many_messages_as_there_are_go_out_again_in_order),
       TEST(a_stream_with_more_than_replay_bytes_is_sent_whole_and_once),
       TEST(a_stream_with_exactly_replay_bytes_is_retried),
       TEST(too_much_during_a_backoff_makes_the_next_attempt_the_last),
