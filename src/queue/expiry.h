@@ -5,15 +5,21 @@
  * first of the times might be; it looks through the times then. A time that is nearer than the timer
  * arms it anew, as rarely as that is: times go on as calls do.
  *
+ * A look passes every block, so looks keep a distance that grows with their number: a time that
+ * comes soon after a look may be found late, by a millisecond where there are 100,000 calls. What
+ * expires by the thousand does so some at a time, between events that are handed out.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_EXPIRY_H
 #define WEIR_SRC_QUEUE_EXPIRY_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <weir/completion_queue.h>
 
+#include "src/queue/slab.h"
 #include "src/queue/timer_heap.h"
 
 /* What a time that has come means. One kind of block has times. */
@@ -25,11 +31,21 @@ struct weir__expiry_ops {
   void (*expire)(void *block, int64_t at_ns);
 };
 
-/* Of a queue. */
+/* Of a queue. What is not atomic is guarded by its lock. */
 struct weir__expiry {
-  _Atomic int64_t looks_at_ns; /* no time is nearer; WEIR_NO_DEADLINE = there is none */
-  struct weir__timer timer;    /* due then; guarded by the queue's lock, as is: */
+  /* No time is nearer; WEIR_NO_DEADLINE = there is none. While a look is on: no time that was set
+   * since. */
+  _Atomic int64_t first_at_ns;
+  struct weir__timer timer;
   const struct weir__expiry_ops *ops;
+
+  /* A look is on, in a thread or, with the timer armed, between two. */
+  bool is_looking;
+  struct weir__slab_walk walk;
+  int64_t began_at_ns;
+  int64_t left_at_ns; /* the first of the times that it has left */
+
+  int64_t rests_until_ns; /* no look begins before */
 };
 
 void weir__expiry_init(struct weir__expiry *expiry);

@@ -7,7 +7,6 @@
 
 #define CACHE_LINE_BYTES 64
 #define NO_SLAB ((uintptr_t)1) /* not the address of any */
-#define MAX_BLOCKS 64          /* the bits of the mask */
 #define FIRST_INDEX_LENGTH 16
 #define MAX_SLABS_A_GROWTH 32 /* the pool doubles until then, so that aligning wastes little */
 
@@ -17,7 +16,7 @@ struct weir__slab {
   _Atomic(struct weir__slab *) next; /* a ring, so that a search can start at the hint */
   void *memory; /* the allocation of this slab and of those that came with it; NULL in those */
   struct weir__slab *next_owner; /* the pool's list of slabs with `memory` */
-  _Atomic int64_t times_ns[MAX_BLOCKS];
+  _Atomic int64_t times_ns[WEIR__SLAB_MAX_BLOCKS];
 };
 
 _Static_assert(sizeof(struct weir__slab) <= WEIR__SLAB_HEADER_BYTES, "the header is too large");
@@ -140,11 +139,11 @@ static struct weir__slab *slab_add_locked(struct weir__slab_pool *pool, uintptr_
                                           struct weir__slab *ring, uint64_t taken) {
   struct weir__slab *slab = (struct weir__slab *)base;
   size_t n_blocks = (pool->slab_bytes - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
-  uint64_t all = n_blocks >= MAX_BLOCKS ? UINT64_MAX : (UINT64_C(1) << n_blocks) - 1;
+  uint64_t all = n_blocks >= WEIR__SLAB_MAX_BLOCKS ? UINT64_MAX : (UINT64_C(1) << n_blocks) - 1;
   memset(slab, 0, sizeof *slab);
   atomic_init(&slab->free_blocks, all & ~taken);
   atomic_init(&slab->next, slab);
-  for (size_t i = 0; i < MAX_BLOCKS; i++) {
+  for (size_t i = 0; i < WEIR__SLAB_MAX_BLOCKS; i++) {
     atomic_init(&slab->times_ns[i], WEIR__SLAB_NEVER);
   }
   /* relaxed: the index and the ring are written under the lock */
@@ -272,18 +271,25 @@ _Atomic int64_t *weir__slab_time_of(const struct weir__slab_pool *pool, const vo
   return &slab_of(pool, block)->times_ns[number_of(pool, block)];
 }
 
-void weir__slab_visit_times(const struct weir__slab_pool *pool, weir__slab_visit_fn *visit,
-                            void *context) {
-  struct weir__slab *first = atomic_load_explicit(&pool->hint, memory_order_acquire);
-  struct weir__slab *slab = first;
-  while (slab != NULL) {
-    size_t n_blocks = (pool->slab_bytes - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
-    for (size_t i = 0; i < n_blocks && i < MAX_BLOCKS; i++) {
-      if (atomic_load(&slab->times_ns[i]) != WEIR__SLAB_NEVER) {
-        visit(context, block_of(pool, slab, (int)i), &slab->times_ns[i]);
-      }
-    }
-    slab = atomic_load(&slab->next);
-    slab = slab != first ? slab : NULL;
+bool weir__slab_walk_on(const struct weir__slab_pool *pool, struct weir__slab_walk *walk,
+                        weir__slab_visit_fn *visit, void *context) {
+  if (walk->first == NULL) {
+    walk->first = atomic_load_explicit(&pool->hint, memory_order_acquire);
+    walk->slab = walk->first;
   }
+  struct weir__slab *slab = walk->slab;
+  if (slab == NULL) {
+    return false;
+  }
+  size_t n_blocks = (pool->slab_bytes - WEIR__SLAB_HEADER_BYTES) / pool->block_bytes;
+  n_blocks = n_blocks < WEIR__SLAB_MAX_BLOCKS ? n_blocks : WEIR__SLAB_MAX_BLOCKS;
+  for (size_t i = 0; i < n_blocks; i++) {
+    if (atomic_load(&slab->times_ns[i]) != WEIR__SLAB_NEVER) {
+      visit(context, block_of(pool, slab, (int)i), &slab->times_ns[i]);
+    }
+  }
+  walk->n_blocks += n_blocks;
+  slab = atomic_load(&slab->next);
+  walk->slab = slab != walk->first ? slab : NULL;
+  return true;
 }

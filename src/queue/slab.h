@@ -22,6 +22,8 @@ struct weir__slab_index;
 /* In front of a slab's blocks. */
 #define WEIR__SLAB_HEADER_BYTES 576
 
+#define WEIR__SLAB_MAX_BLOCKS 64 /* the bits of a mask */
+
 /* Of a block that has no time to mind. */
 #define WEIR__SLAB_NEVER INT64_MAX
 
@@ -55,11 +57,20 @@ void weir__slab_give(struct weir__slab_pool *pool, void *block);
  * others may look at it whoever has the block. */
 _Atomic int64_t *weir__slab_time_of(const struct weir__slab_pool *pool, const void *block);
 
-/* Says `visit` of every block whose time is not WEIR__SLAB_NEVER. Blocks may be taken and given, and
- * slabs added, meanwhile. */
+/* Where a walk through the times has got to. Zeroed: it has not begun. */
+struct weir__slab_walk {
+  struct weir__slab *first;
+  struct weir__slab *slab; /* the next */
+  size_t n_blocks;         /* that have been passed */
+};
+
+/* Of a block whose time is not WEIR__SLAB_NEVER. */
 typedef void weir__slab_visit_fn(void *context, void *block, _Atomic int64_t *time_ns);
-void weir__slab_visit_times(const struct weir__slab_pool *pool, weir__slab_visit_fn *visit,
-                            void *context);
+
+/* Takes a walk on by one slab. False: there was none, since the walk is at its end. Blocks may be
+ * taken and given, and slabs added, meanwhile. Slabs that were there when it began are passed once. */
+bool weir__slab_walk_on(const struct weir__slab_pool *pool, struct weir__slab_walk *walk,
+                        weir__slab_visit_fn *visit, void *context);
 
 /* Whether a slab of the pool begins at `base`. */
 bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t base);
