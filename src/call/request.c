@@ -121,10 +121,11 @@ static void add_number(struct weir__merged_metadata *merged, grpc_slice key, uin
       (uint8_t)weir__decimal_write(number, (char *)entry->value.data.inlined.bytes);
 }
 
-/* Rounded up, as the core rounds it. The core reads it as if it had come from the application, makes
- * an instant of it, and writes what is left until then. The last of several counts. */
+/* Rounded up. The core reads it as if it had come from the application, makes an instant of it, and
+ * writes what is left until then. It counts from the millisecond that has begun: without one more,
+ * the peer's time might be over before the call's. The last of several counts. */
 static void add_timeout(struct weir__merged_metadata *merged, int64_t budget_ns) {
-  uint64_t left = ((uint64_t)budget_ns + NS_PER_MS - 1) / NS_PER_MS;
+  uint64_t left = ((uint64_t)budget_ns + NS_PER_MS - 1) / NS_PER_MS + 1;
   char unit = 'm';
   if (left > MAX_TIMEOUT) {
     left = (left + MS_PER_SECOND - 1) / MS_PER_SECOND;

@@ -39,7 +39,7 @@ static void the_peer_is_told_the_time_and_the_core_is_not(void **state) {
   start_until(f, &unary, T0 + MS(500));
   run_until_idle(f);
   assert_int_equal(sent(f, 1)->deadline_at_ns, WEIR_NO_DEADLINE);
-  assert_string_equal(sent_attempt_value(sent(f, 1), "grpc-timeout"), "500m");
+  assert_string_equal(sent_attempt_value(sent(f, 1), "grpc-timeout"), "501m");
   assert_string_equal(sent_attempt_value(sent(f, 1), "weir-budget-us"), "500000");
   assert_int_equal(unary.status, GRPC_STATUS_OK);
   assert_false(sent(f, 1)->cancelled);
@@ -91,8 +91,8 @@ static void each_attempt_has_its_own_time(void **state) {
   start_until(f, &unary, T0 + SECONDS(5));
   run_until_idle(f);
   assert_cut_off(f, 1, MS(100));
-  assert_string_equal(sent_attempt_value(sent(f, 1), "grpc-timeout"), "100m");
-  assert_string_equal(sent_attempt_value(sent(f, 2), "grpc-timeout"), "100m");
+  assert_string_equal(sent_attempt_value(sent(f, 1), "grpc-timeout"), "101m");
+  assert_string_equal(sent_attempt_value(sent(f, 2), "grpc-timeout"), "101m");
   assert_false(sent(f, 2)->cancelled);
   assert_int_equal(unary.status, GRPC_STATUS_OK);
   assert_int_equal(unary_report(&unary).attempts[0].code, GRPC_STATUS_DEADLINE_EXCEEDED);

@@ -342,11 +342,11 @@ static void the_timeout_is_told_in_milliseconds_while_they_fit(void **state) {
     int64_t budget_ns;
     const char *said;
   } rows[] = {
-      {"less than one", 1, "1m"},
-      {"a whole number", 60 * INT64_C(1000000000), "60000m"},
-      {"a part of one", 60 * INT64_C(1000000000) + 1, "60001m"},
-      {"the most that fit", INT64_C(99999999000000), "99999999m"},
-      {"more than fit", INT64_C(99999999000001), "100000S"},
+      {"less than one", 1, "2m"},
+      {"a whole number", 60 * INT64_C(1000000000), "60001m"},
+      {"a part of one", 60 * INT64_C(1000000000) + 1, "60002m"},
+      {"the most that fit", INT64_C(99999998000000), "99999999m"},
+      {"more than fit", INT64_C(99999998000001), "100000S"},
       {"all but for ever", INT64_MAX - 1, "99999999S"},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
