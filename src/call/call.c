@@ -248,9 +248,11 @@ static void expire(void *block, int64_t at_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   grpc_call *core = NULL;
   weir__queue_lock(call->queue);
+  /* acquire: its attempt. Of a first batch that came to nothing, and that is started anew, there may
+   * be none yet. */
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
-  if ((state & WEIR__CALL_ENDED) == 0 && call->attempt.core != NULL &&
-      call->attempt.deadline_at_ns <= at_ns) {
+  if ((state & (WEIR__CALL_STARTED | WEIR__CALL_ENDED)) == WEIR__CALL_STARTED &&
+      call->attempt.core != NULL && call->attempt.deadline_at_ns <= at_ns) {
     core = call->attempt.core;
     transport->call_ref(transport->context, core);
   }
