@@ -11,6 +11,7 @@
 
 #include <weir/throttle.h>
 
+#include "src/call/environment.h"
 #include "src/channel/channel.h"
 #include "src/fallback/fallbacks.h"
 #include "src/time/timespec.h"
@@ -289,6 +290,7 @@ static void open_channel(struct schedule_world *world) {
   if (world->has_fallback) {
     world->channel->environment->fallbacks->threads = &world->fallback.threads;
   }
+  world->channel->environment->keeps_time = world->keeps_time;
   schedule_layers_watch(&world->layers, &weir__rules_peek(&world->channel->rules)->stack);
 }
 
@@ -349,6 +351,8 @@ static void open(struct schedule_world *world) {
   uint8_t byte = schedule_bytes_next(&world->in);
   open_policy(world, low, byte);
   world->has_fallback = (byte & 96) == 96;
+  world->keeps_time = (byte & 128) != 0;
+  SCHEDULE_NOTE("the queues keep the time of calls in one batch: #", world->keeps_time);
   scripted_fallback_init(&world->fallback);
   open_queues(world, byte);
   open_channel(world);

@@ -33,6 +33,8 @@ struct schedule_tally {
   size_t n_streams_retried; /* those of calls in several batches */
   size_t n_cut_off;         /* attempts of them whose time was up */
   size_t n_cut_off_retried; /* and that were followed by another */
+  size_t n_expired;         /* attempts of calls in one batch, whose queue has cut them off */
+  size_t n_expired_retried; /* and that were followed by another */
   size_t n_messages;        /* received */
   size_t n_logged;
   size_t n_refused;

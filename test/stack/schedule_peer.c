@@ -53,10 +53,26 @@ static void check_kept(const struct schedule_world *world, const struct schedule
   assert_true(bytes <= world->policy->replay_bytes);
 }
 
-/* A stream's attempt has no deadline of its own in the core: weir cancels it. No application here
- * cancels with this code. */
+/* A stream's attempt has no deadline of its own in the core, and one of a call in one batch none at
+ * all where its queue keeps the time: weir cancels it. No application here cancels with this code. */
 static bool was_cut_off(const struct sent_attempt *attempt) {
   return attempt->cancelled && attempt->cancel_code == GRPC_STATUS_DEADLINE_EXCEEDED;
+}
+
+/* Of a call with a parent, only the core knows the deadline. */
+static bool has_kept_time(const struct schedule_world *world, const struct schedule_call *call) {
+  return world->keeps_time && call->is_one_batch && !call->has_parent;
+}
+
+/* When the attempt of a call in one batch is to be over. */
+static int64_t due_at_ns(const struct schedule_world *world, const struct schedule_call *call,
+                         const struct sent_attempt *attempt) {
+  if (!has_kept_time(world, call)) {
+    return attempt->deadline_at_ns;
+  }
+  return weir__instant_min(
+      call->deadline_at_ns,
+      weir__instant_add(attempt->sent_at_ns, world->policy->per_attempt_timeout_ns));
 }
 
 /* The time of one attempt is up, and that of the call is not. */
@@ -69,8 +85,8 @@ static bool ran_out_of_its_time(const struct schedule_world *world,
   }
   return attempt->ended_here && world->policy->per_attempt_timeout_ns != WEIR_NO_LIMIT_NS &&
          attempt->status == GRPC_STATUS_DEADLINE_EXCEEDED &&
-         attempt->deadline_at_ns < call->deadline_at_ns &&
-         attempt->deadline_at_ns <= world->clock.now_ns;
+         due_at_ns(world, call, attempt) < call->deadline_at_ns &&
+         due_at_ns(world, call, attempt) <= world->clock.now_ns;
 }
 
 static bool is_listed(const struct schedule_world *world, int status) {
@@ -110,6 +126,11 @@ static void check_deadline(const struct schedule_world *world, const struct sche
                            const struct sent_attempt *attempt) {
   int64_t now_ns = world->clock.now_ns;
   assert_true(now_ns < call->deadline_at_ns);
+  assert_int_equal(sent_attempt_value(attempt, "grpc-timeout") != NULL, has_kept_time(world, call));
+  if (has_kept_time(world, call)) {
+    assert_true(attempt->deadline_at_ns == WEIR_NO_DEADLINE);
+    return;
+  }
   assert_true(attempt->deadline_at_ns <= call->deadline_at_ns);
   if (call->is_one_batch) {
     assert_true(attempt->deadline_at_ns <=
@@ -129,7 +150,9 @@ static void check_send(const struct schedule_world *world, const struct schedule
   check_metadata(call, attempt);
   if (!first) {
     check_retry(world, call, schedule_call_last(call));
-    world->tally->n_cut_off_retried += was_cut_off(schedule_call_last(call)) ? 1 : 0;
+    size_t n_cut_off = was_cut_off(schedule_call_last(call)) ? 1 : 0;
+    *(call->is_one_batch ? &world->tally->n_expired_retried : &world->tally->n_cut_off_retried) +=
+        n_cut_off;
   }
 }
 
@@ -173,15 +196,20 @@ static bool is_under_way(const struct sent_attempt *attempt) {
   return false;
 }
 
-/* Only a stream's attempt is cut off, not before its time is up, while the call's is not, and not when
+/* A stream's attempt is cut off, not before its time is up, while the call's is not, and not when
  * its answer had been taken from the queue. */
 static void check_cut_off(struct schedule_world *world, const struct schedule_call *call,
                           const struct sent_attempt *attempt) {
   if (!was_cut_off(attempt)) {
     return;
   }
+  if (call->is_one_batch) {
+    world->tally->n_expired++;
+    assert_true(has_kept_time(world, call));
+    assert_true(world->clock.now_ns >= due_at_ns(world, call, attempt));
+    return;
+  }
   world->tally->n_cut_off++;
-  assert_false(call->is_one_batch);
   assert_true(world->policy->per_attempt_timeout_ns != WEIR_NO_LIMIT_NS);
   assert_true(world->clock.now_ns >= attempt->sent_at_ns + world->policy->per_attempt_timeout_ns);
   assert_true(world->clock.now_ns < call->deadline_at_ns);
@@ -194,11 +222,13 @@ static void check_cut_off(struct schedule_world *world, const struct schedule_ca
  * given, with the millisecond by which two queues take turns. Who plucks does not always drain. */
 static void check_not_cut_off(const struct schedule_world *world, const struct schedule_call *call,
                               const struct sent_attempt *attempt) {
-  int64_t due_at_ns = weir__instant_add(attempt->sent_at_ns, world->policy->per_attempt_timeout_ns);
-  int64_t seen_at_ns =
-      due_at_ns > world->undrained_until_ns ? due_at_ns : world->undrained_until_ns;
-  if (call->is_one_batch || attempt->has_headers || world->faulty || call->is_over ||
-      world->queues[call->queue].type == GRPC_CQ_PLUCK) {
+  bool expires = has_kept_time(world, call);
+  int64_t at_ns =
+      expires ? due_at_ns(world, call, attempt)
+              : weir__instant_add(attempt->sent_at_ns, world->policy->per_attempt_timeout_ns);
+  int64_t seen_at_ns = at_ns > world->undrained_until_ns ? at_ns : world->undrained_until_ns;
+  if ((call->is_one_batch && !expires) || (attempt->has_headers && !expires) || world->faulty ||
+      call->is_over || world->queues[call->queue].type == GRPC_CQ_PLUCK) {
     return;
   }
   assert_true(world->clock.now_ns <= weir__instant_add(seen_at_ns, MS(11)));

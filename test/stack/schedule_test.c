@@ -40,6 +40,8 @@ static void every_schedule_keeps_the_engines_promises(void **state) {
   assert_true(tally.n_streams_retried > SCHEDULES / 20);
   assert_true(tally.n_cut_off > SCHEDULES / 50);
   assert_true(tally.n_cut_off_retried > SCHEDULES / 100);
+  assert_true(tally.n_expired > SCHEDULES / 50);
+  assert_true(tally.n_expired_retried > SCHEDULES / 500);
   assert_true(tally.n_messages > SCHEDULES / 2);
   assert_true(tally.n_refused > SCHEDULES / 100);
   assert_true(tally.n_ended_in_backoff > SCHEDULES / 100);

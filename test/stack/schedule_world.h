@@ -67,6 +67,7 @@ struct schedule_world {
   struct schedule_layers layers;
 
   bool has_fallback; /* the channel */
+  bool keeps_time;   /* as it does over the core: calls in one batch have no deadline there */
   struct scripted_fallback fallback;
 
   weir_channel *channel; /* NULL: destroyed, while calls go on */
