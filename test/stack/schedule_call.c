@@ -106,6 +106,10 @@ static void set_habits(struct schedule_call *call, uint8_t byte) {
   call->lets_go = breaks_off && (byte & 64) != 0;
 }
 
+uint32_t schedule_call_mask(const struct schedule_call *call) {
+  return call->index % 2 == 0 ? GRPC_PROPAGATE_DEFAULTS : GRPC_PROPAGATE_CANCELLATION;
+}
+
 static weir_call *make_weir_call(struct schedule_world *world, const struct schedule_call *call,
                                  weir_inbound *inbound) {
   char path[] = "/shop.Cart/?";
@@ -115,7 +119,7 @@ static weir_call *make_weir_call(struct schedule_world *world, const struct sche
   grpc_slice method = scripted_transport_slice(&world->transport, path, sizeof path - 1);
   weir_call *made = weir_channel_create_call(
       world->channel, call->has_parent ? world->parent : NULL,
-      call->has_parent ? GRPC_PROPAGATE_DEFAULTS : 0, world->queues[call->queue].queue, method,
+      call->has_parent ? schedule_call_mask(call) : 0, world->queues[call->queue].queue, method,
       NULL, weir__instant_to_timespec(call->deadline_at_ns), &options);
   grpc_slice_unref(method);
   return made;

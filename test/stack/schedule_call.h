@@ -159,6 +159,9 @@ void schedule_call_batch_came(struct schedule_world *world, struct schedule_batc
 /* Lets go of what the application holds of the call. */
 void schedule_call_fini(struct schedule_world *world, struct schedule_call *call);
 
+/* What a call with a parent shares with it: every other one not the deadline. */
+uint32_t schedule_call_mask(const struct schedule_call *call);
+
 /* The attempt that was sent last; NULL = none was. */
 static inline struct sent_attempt *schedule_call_last(const struct schedule_call *call) {
   return call->n_attempts > 0 ? call->attempts[call->n_attempts - 1] : NULL;

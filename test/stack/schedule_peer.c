@@ -59,9 +59,10 @@ static bool was_cut_off(const struct sent_attempt *attempt) {
   return attempt->cancelled && attempt->cancel_code == GRPC_STATUS_DEADLINE_EXCEEDED;
 }
 
-/* Of a call with a parent, only the core knows the deadline. */
+/* Of a call that shares its parent's deadline, only the core knows it. */
 static bool has_kept_time(const struct schedule_world *world, const struct schedule_call *call) {
-  return world->keeps_time && call->is_one_batch && !call->has_parent;
+  return world->keeps_time && call->is_one_batch &&
+         !(call->has_parent && (schedule_call_mask(call) & GRPC_PROPAGATE_DEADLINE) != 0);
 }
 
 /* When the attempt of a call in one batch is to be over. */
