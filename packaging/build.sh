@@ -36,6 +36,7 @@ bazel/setup.sh build
 mkdir -p out
 new=$(mktemp -d out/build.XXXXXX)
 trap 'rm -rf "$new"' EXIT
+trap 'exit 130' HUP INT TERM # which dash does not take for an EXIT
 touch "$new/made" # a file that changes from here on is newer
 
 bazel=${BAZEL:-bazel}

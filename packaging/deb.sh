@@ -11,6 +11,7 @@ cd "$(dirname "$0")/.."
 mkdir -p out
 work=$(mktemp -d out/deb.XXXXXX)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM # which dash does not take for an EXIT
 chmod 755 "$work"
 
 tree=$work/weir

@@ -39,6 +39,7 @@ pkgconfigdir=$libdir/pkgconfig
 
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
+trap 'exit 130' HUP INT TERM # which dash does not take for an EXIT
 
 # --- files that name others ----------------------------------------------------------------------------------------
 
@@ -99,10 +100,11 @@ files() {
   printf '644\t%s\t%s\n' cmd/weirctl/completion/_weirctl "$zshcompletiondir/_weirctl"
 }
 
-# Folders that are weir's, and those of others' things which no system is without for being empty; inner ones first.
+# Folders that are weir's, and those of others' things which no system is without for being empty; inner ones first. Not
+# zsh's, which Debian's package of it makes below /usr/local, empty.
 folders() {
   printf '%s\n' "$includedir/weir" "$cmakedir" "$libdir/cmake" "$pkgconfigdir" "$mandir/man1" "$mandir/man3"
-  for folder in "$bashcompletiondir" "$fishcompletiondir" "$zshcompletiondir"; do
+  for folder in "$bashcompletiondir" "$fishcompletiondir"; do
     printf '%s\n' "$folder" "${folder%/*}"
   done
 }
