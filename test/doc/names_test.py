@@ -2,6 +2,7 @@
 # test/doc/names_test.py FILE... - the words of the headers and those of the pages:
 #
 # - doc/operations.md has every value of what reports, logs and counters say;
+# - doc/abi.md says of every struct that does not begin with its size what becomes of it;
 # - what a page calls by a name of weir's, a header declares.
 #
 # SPDX-License-Identifier: Apache-2.0
@@ -77,6 +78,12 @@ class NamesTest(unittest.TestCase):
         for value in values_of("weir_reason", HEADERS):
             what, action = told[value[len("WEIR_REASON_"):]]
             self.assertTrue(what.strip() and action.strip(), value)
+
+    def test_every_struct_without_a_size_is_spoken_of(self):
+        structs = re.findall(r"^struct (\w+) \{\s*(.*?)^\};", HEADERS, re.MULTILINE | re.DOTALL)
+        self.assertGreater(len(structs), 20)
+        bare = [name for name, body in structs if not body.startswith("size_t size;")]
+        self.assertEqual([name for name in bare if f"`struct {name}`" not in PAGES["doc/abi.md"]], [])
 
     def test_a_name_in_a_page_is_declared(self):
         declared = set(re.findall(r"\b(?:weir|WEIR)_\w+", HEADERS)) | set(NOT_DECLARED)
