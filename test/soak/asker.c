@@ -62,6 +62,7 @@ static void end(struct asking *asking, const struct weir_call_report *report,
   struct weir_reply reply;
   grpc_op op;
   atomic_fetch_add(&entry->n_tried, report->n_attempts);
+  atomic_fetch_add(&entry->n_due, served->owned ? 1 : judge_max_attempts(asking->policy));
   ledger_note(served->ledger, served->id, LEDGER_A, LEDGER_ASKED, report->code, report->n_attempts);
   ledger_note(served->ledger, served->id, LEDGER_A, LEDGER_EXPLAINED, report->reason,
               report->raw_code);
@@ -73,7 +74,7 @@ static void end(struct asking *asking, const struct weir_call_report *report,
                               .code = asking->code,
                               .details = asking->details,
                               .took_ns = ledger_now_ns() - asking->began_at_ns});
-  if (served->owned && report->n_attempts > 2) { /* the second replays what B never saw */
+  if (served->owned && report->n_attempts > 1u + judge_was_replayed(report)) {
     ledger_blame(served->ledger, served->id, LEDGER_A,
                  "%u attempts in the middle of a chain whose retries are another's",
                  report->n_attempts);
@@ -345,12 +346,10 @@ void asker_calm(struct asker *asker) {
   }
 }
 
-uint64_t asker_n_open_breakers(struct asker *asker) {
-  uint64_t n_open = 0;
+void asker_blame_open_breakers(struct asker *asker) {
   for (size_t i = 0; i < PLAN_A_CHANNELS; i++) {
-    n_open += wire_n_open_breakers(&asker->wires[i]);
+    wire_blame_open_breakers(&asker->wires[i], i, LEDGER_A, asker->ledger);
   }
-  return n_open;
 }
 
 void asker_judge(struct asker *asker) {

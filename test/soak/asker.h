@@ -25,8 +25,8 @@ void asker_swap(struct asker *asker);
 /* The first policy on all channels. */
 void asker_calm(struct asker *asker);
 
-/* How many breakers of its channels are not closed. */
-uint64_t asker_n_open_breakers(struct asker *asker);
+/* Of its channels. */
+void asker_blame_open_breakers(struct asker *asker);
 
 /* What its channels count, blamed where it is not what was done. Nothing is under way. */
 void asker_judge(struct asker *asker);

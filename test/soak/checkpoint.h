@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "test/soak/footprint.h"
 #include "test/soak/hops.h"
 #include "test/soak/ledger.h"
 
@@ -19,11 +20,8 @@
 #define CHECKPOINT_CLIENT N_HOPS
 
 struct process_state {
-  uint64_t rss_kib; /* of memory that is its own */
-  uint64_t n_threads;
-  uint64_t n_descriptors;
+  struct footprint footprint;
   uint64_t live_bytes; /* weir's */
-  uint64_t heap_bytes; /* in use, of all of malloc's; 0 = it can't be told */
 };
 
 struct checkpoint {
@@ -33,9 +31,8 @@ struct checkpoint {
 
 const char *checkpoint_process_name(size_t process);
 
-/* All is quiet. Blames breakers of A's that are not closed. */
-void checkpoint_take(struct checkpoint *checkpoint, int64_t n_calls, struct hops *hops,
-                     struct ledger *ledger);
+/* All is quiet. */
+void checkpoint_take(struct checkpoint *checkpoint, int64_t n_calls, struct hops *hops);
 
 /* Blames what has grown. */
 void checkpoints_judge(const struct checkpoint *checkpoints, size_t n_checkpoints,

@@ -131,10 +131,6 @@ void client_judge(struct client *client, int64_t first, int64_t last) {
   tally_judge_calls(client->tally, first, last);
   for (unsigned i = 0; i < PLAN_CLIENT_CHANNELS; i++) {
     tally_judge_channel(client->tally, i, &client->wires[i]);
-    uint64_t n_open = wire_n_open_breakers(&client->wires[i]);
-    if (n_open > 0) {
-      ledger_blame(client->ledger, 0, LEDGER_CLIENT,
-                   "all is well, and %" PRIu64 " breakers of channel %u are not closed", n_open, i);
-    }
+    wire_blame_open_breakers(&client->wires[i], i, LEDGER_CLIENT, client->ledger);
   }
 }

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 
 #include "test/soak/answerer.h"
 #include "test/soak/asker.h"
+#include "test/soak/footprint.h"
 #include "test/soak/live_memory.h"
 #include "test/soak/service.h"
 
@@ -28,13 +28,14 @@
 #define TELL_LIMIT_MS 120000
 #define SWAP_EACH_MS 30
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define OWN_MALLOC 0
-#else
-#define OWN_MALLOC 1
-#endif
-
-enum order_kind { ORDER_CONNECT = 0, ORDER_STORM, ORDER_CALM, ORDER_LOOK, ORDER_END };
+enum order_kind {
+  ORDER_CONNECT = 0,
+  ORDER_STORM,
+  ORDER_CALM,
+  ORDER_BE_QUIET,
+  ORDER_LOOK,
+  ORDER_END
+};
 
 struct order {
   enum order_kind kind;
@@ -48,6 +49,7 @@ struct inside {
   struct ledger *ledger;
   const struct plans *plans;
   bool storming;
+  struct footprint before; /* all that follows */
   struct proxy *proxy;
   struct service *service;
   struct asker *asker;
@@ -63,15 +65,6 @@ static void check(bool fine, const char *what) {
 const char *hop_name(enum hop hop) {
   static const char *const names[N_HOPS] = {"proxy before A", "A", "proxy before B", "B"};
   return names[hop];
-}
-
-uint64_t heap_bytes(void) {
-#if OWN_MALLOC
-  (void)malloc_trim(0); /* so that what is resident is what is in use */
-  return mallinfo2().uordblks;
-#else
-  return 0;
-#endif
 }
 
 /* --- inside: proxies --- */
@@ -130,24 +123,30 @@ static void look(struct inside *inside, struct hop_answer *answer) {
   } else {
     answer->quiet = service_await_quiet(inside->service, inside->storming ? 0 : QUIET_LIMIT_NS);
   }
-  if (inside->asker != NULL) {
-    answer->n_open_breakers = asker_n_open_breakers(inside->asker);
-    if (answer->quiet && !inside->storming) {
-      asker_judge(inside->asker);
-    }
+  if (inside->asker != NULL && answer->quiet && !inside->storming) {
+    asker_judge(inside->asker);
   }
 }
 
-static void finish(struct inside *inside) {
+/* All has become well. */
+static void look_at_breakers(struct inside *inside) {
+  if (inside->asker != NULL && !inside->storming) {
+    asker_blame_open_breakers(inside->asker);
+  }
+}
+
+static void finish(struct inside *inside, struct hop_answer *answer) {
   if (inside->proxy != NULL) {
     proxy_release(inside->proxy);
-    return;
+  } else {
+    service_release(inside->service);
+    if (inside->asker != NULL) {
+      asker_release(inside->asker);
+    }
+    grpc_shutdown_blocking();
   }
-  service_release(inside->service);
-  if (inside->asker != NULL) {
-    asker_release(inside->asker);
-  }
-  grpc_shutdown_blocking();
+  answer->before = inside->before;
+  footprint_take_last(inside->before.n_threads, &answer->last);
 }
 
 /* Waits for an order; meanwhile A changes its policies. False at the end. */
@@ -167,6 +166,7 @@ static bool take_order(struct inside *inside, struct order *order_out) {
 
 static void do_order(struct inside *inside, const struct proxy_planner *planner,
                      const struct order *order, struct hop_answer *answer) {
+  struct footprint now;
   switch (order->kind) {
   case ORDER_CONNECT:
     answer->port = begin(inside, planner, order->port);
@@ -177,21 +177,27 @@ static void do_order(struct inside *inside, const struct proxy_planner *planner,
   case ORDER_CALM:
     set_storm(inside, false);
     break;
-  case ORDER_LOOK:
+  case ORDER_BE_QUIET:
     look(inside, answer);
     break;
+  case ORDER_LOOK:
+    look(inside, answer);
+    look_at_breakers(inside);
+    break;
   case ORDER_END:
-    finish(inside);
+    finish(inside, answer);
     break;
   }
   answer->n_live_blocks = live_memory_blocks();
   answer->n_live_bytes = live_memory_bytes();
-  answer->n_heap_bytes = heap_bytes();
+  footprint_take(&now);
+  answer->n_heap_bytes = now.heap_bytes;
 }
 
 static int live(struct inside *inside) {
   const struct proxy_planner planner = {.plan = next_fault, .gap = next_gap, .context = inside};
   struct order order = {.kind = ORDER_LOOK};
+  footprint_take(&inside->before);
   while (order.kind != ORDER_END && take_order(inside, &order)) {
     struct hop_answer answer = {.quiet = false};
     do_order(inside, &planner, &order, &answer);
@@ -277,7 +283,7 @@ bool hops_calm(struct hops *hops, struct ledger *ledger) {
   (void)order_kind(hops, HOP_PROXY_B, ORDER_CALM);
   (void)order_kind(hops, HOP_A, ORDER_CALM);
   for (enum hop hop = HOP_A; hop < N_HOPS; hop++) {
-    if (!is_proxy(hop) && !order_kind(hops, hop, ORDER_LOOK).quiet) {
+    if (!is_proxy(hop) && !order_kind(hops, hop, ORDER_BE_QUIET).quiet) {
       ledger_blame(ledger, 0, LEDGER_CLIENT, "%s serves requests that nobody waits for",
                    hop_name(hop));
       quiet = false;
@@ -313,6 +319,9 @@ static void end_one(struct hops *hops, enum hop hop, struct ledger *ledger) {
     ledger_blame(ledger, 0, LEDGER_CLIENT,
                  "%s leaves %" PRIu64 " blocks of weir's behind, %" PRIu64 " bytes", hop_name(hop),
                  answer.n_live_blocks, answer.n_live_bytes);
+  }
+  if (told) {
+    footprint_judge(&answer.before, &answer.last, hop_name(hop), ledger);
   }
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "test/soak/footprint.h"
 #include "test/soak/ledger.h"
 #include "test/soak/plan.h"
 #include "test/soak/proxy.h"
@@ -32,8 +33,9 @@ struct hop_answer {
   int port;
   uint64_t n_live_blocks; /* of weir's memory */
   uint64_t n_live_bytes;
-  uint64_t n_heap_bytes; /* in use, of all the process's malloc; 0 = it can't be told */
-  uint64_t n_open_breakers;
+  uint64_t n_heap_bytes;   /* in use, of all the process's malloc; 0 = it can't be told */
+  struct footprint before; /* it began; at the end */
+  struct footprint last;
   struct proxy_counts counts; /* a proxy's */
 };
 
@@ -48,7 +50,7 @@ bool hops_calm(struct hops *hops, struct ledger *ledger);
 /* Faults and new policies. */
 void hops_storm(struct hops *hops);
 
-/* Asks one how it is. */
+/* Asks one how it is; A blames breakers that are not closed. */
 struct hop_answer hops_look(struct hops *hops, enum hop hop);
 
 /* Has them end in order, and blames who leaves something behind. */
@@ -59,8 +61,5 @@ void hops_kill(struct hops *hops);
 
 /* Whether one has ended by itself. */
 bool hops_one_is_gone(struct hops *hops);
-
-/* Of this process, as of a hop. */
-uint64_t heap_bytes(void);
 
 #endif /* WEIR_TEST_SOAK_HOPS_H */

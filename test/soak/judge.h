@@ -4,6 +4,9 @@
 #ifndef WEIR_TEST_SOAK_JUDGE_H
 #define WEIR_TEST_SOAK_JUDGE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <grpc/grpc.h>
 
 #include <weir/weir.h>
@@ -24,6 +27,13 @@ struct judged {
   int64_t took_ns; /* on the maker's clock, from before its first batch to after its last tag */
   bool one_batch;
 };
+
+/* How many requests a server may see of such a call. */
+uint32_t judge_max_attempts(const struct policy_facts *policy);
+
+/* Whether more attempts than one were made for a reason that is no retry: the first of them was lost
+ * before a server saw it. */
+bool judge_was_replayed(const struct weir_call_report *report);
 
 /* Blames what does not fit together. */
 void judge_call(const struct judged *judged);

@@ -272,6 +272,7 @@ static void disturb(struct lanes *lanes) {
 
 static void turn(struct lanes *lanes, uint64_t number) {
   int64_t now_ns = ledger_now_ns();
+  tally_turn(lanes->client->tally, now_ns);
   (void)pthread_mutex_lock(&lanes->storm.mutex);
   if (number % SWAP_EACH_TURNS == 0 && lanes->storm.on) {
     disturb(lanes);

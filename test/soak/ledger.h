@@ -40,6 +40,7 @@ struct ledger_entry {
   _Atomic uint32_t n_at_a;       /* requests that A has seen */
   _Atomic uint32_t n_asked;      /* calls that A has made for them */
   _Atomic uint32_t n_tried;      /* attempts of those */
+  _Atomic uint32_t n_due;        /* requests that they may have made at B */
   _Atomic uint32_t n_at_b;
 };
 

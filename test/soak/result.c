@@ -102,8 +102,8 @@ static void print_memory(const struct soak_result *result, FILE *file) {
                     "%-15s %9" PRId64 " %12" PRIu64 " %12" PRIu64 " %12" PRIu64 " %8" PRIu64
                     " %12" PRIu64 "\n",
                     checkpoint_process_name(process), result->checkpoints[i].n_calls,
-                    state->rss_kib, state->heap_bytes, state->live_bytes, state->n_threads,
-                    state->n_descriptors);
+                    state->footprint.rss_kib, state->footprint.heap_bytes, state->live_bytes,
+                    state->footprint.n_threads, state->footprint.n_descriptors);
     }
   }
 }
@@ -190,12 +190,12 @@ static void print_json_memory(const struct soak_result *result, FILE *file) {
     (void)fprintf(file, "%s{\"calls\":%" PRId64, i > 0 ? "," : "", result->checkpoints[i].n_calls);
     for (size_t process = 0; process < CHECKPOINT_PROCESSES; process++) {
       const struct process_state *state = &result->checkpoints[i].processes[process];
-      (void)fprintf(file,
-                    ",\"%s\":{\"rss_kib\":%" PRIu64 ",\"heap_bytes\":%" PRIu64
-                    ",\"weir_bytes\":%" PRIu64 ",\"threads\":%" PRIu64 ",\"descriptors\":%" PRIu64
-                    "}",
-                    checkpoint_process_name(process), state->rss_kib, state->heap_bytes,
-                    state->live_bytes, state->n_threads, state->n_descriptors);
+      (void)fprintf(
+          file,
+          ",\"%s\":{\"rss_kib\":%" PRIu64 ",\"heap_bytes\":%" PRIu64 ",\"weir_bytes\":%" PRIu64
+          ",\"threads\":%" PRIu64 ",\"descriptors\":%" PRIu64 "}",
+          checkpoint_process_name(process), state->footprint.rss_kib, state->footprint.heap_bytes,
+          state->live_bytes, state->footprint.n_threads, state->footprint.n_descriptors);
     }
     (void)fprintf(file, "}");
   }

@@ -9,6 +9,7 @@
 #include <grpc/grpc.h>
 
 #include "test/soak/client.h"
+#include "test/soak/footprint.h"
 #include "test/soak/hops.h"
 #include "test/soak/ledger.h"
 #include "test/soak/live_memory.h"
@@ -29,6 +30,7 @@ struct soak {
   struct client client;
   int64_t next_calm;
   FILE *story;
+  struct footprint before; /* the core, and the hops */
 };
 
 static bool is_broken(void *context) {
@@ -56,7 +58,7 @@ static bool look_around(struct soak *soak, int64_t first, int64_t last) {
   }
   client_judge(&soak->client, first, last);
   tally_judge_calls(result->tally, first_calm, soak->next_calm - 1);
-  checkpoint_take(&result->checkpoints[result->n_checkpoints++], last, &soak->hops, soak->ledger);
+  checkpoint_take(&result->checkpoints[result->n_checkpoints++], last, &soak->hops);
   return true;
 }
 
@@ -89,6 +91,7 @@ static void count_trips(struct soak *soak) {
 
 /* In order, so that whoever leaves something behind is found. */
 static void end_well(struct soak *soak) {
+  struct footprint last;
   soak->result->proxies[0] = hops_look(&soak->hops, HOP_PROXY_A).counts;
   soak->result->proxies[1] = hops_look(&soak->hops, HOP_PROXY_B).counts;
   count_trips(soak);
@@ -100,6 +103,8 @@ static void end_well(struct soak *soak) {
                  "the client leaves %" PRIu64 " blocks of weir's behind, %" PRIu64 " bytes",
                  live_memory_blocks(), live_memory_bytes());
   }
+  footprint_take_last(soak->before.n_threads, &last);
+  footprint_judge(&soak->before, &last, "client", soak->ledger);
   checkpoints_judge(soak->result->checkpoints, soak->result->n_checkpoints, soak->ledger);
 }
 
@@ -111,10 +116,11 @@ bool soak_run(const struct soak_options *options, FILE *story, struct soak_resul
   soak.plans = (struct plans){.seed = options->seed, .first_calm = (int64_t)options->n_calls + 1};
   soak.next_calm = soak.plans.first_calm;
   soak.ledger = ledger_new(options->n_calls + CALM_CALLS);
-  hops_start(&soak.hops, soak.ledger, &soak.plans);
-  grpc_init();
   result->tally = calloc(1, sizeof *result->tally);
   tally_init(result->tally, soak.ledger, options->n_calls + CALM_CALLS);
+  footprint_take(&soak.before);
+  hops_start(&soak.hops, soak.ledger, &soak.plans);
+  grpc_init();
   client_init(&soak.client, soak.ledger, &soak.plans, result->tally, soak.hops.port);
   bool ran = run_phases(&soak);
   if (ran) {

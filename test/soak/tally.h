@@ -37,6 +37,9 @@ struct tally {
   _Atomic uint64_t n_cancelled; /* by us */
   struct tally_channel channels[PLAN_CLIENT_CHANNELS];
 
+  _Atomic int64_t turned_at_ns;
+  _Atomic int64_t stalled_ns;
+
   /* How late calls ended whose deadline was past, in microseconds. */
   uint32_t n_late_max;
   _Atomic uint32_t n_late;
@@ -46,6 +49,9 @@ struct tally {
 /* `n_calls`: the most that there will be. Aborts without memory. */
 void tally_init(struct tally *tally, struct ledger *ledger, uint32_t n_calls);
 void tally_fini(struct tally *tally);
+
+/* By a thread that does so every few milliseconds: when it does not, threads have to wait here. */
+void tally_turn(struct tally *tally, int64_t now_ns);
 
 /* A call under way, as far as both ways to make one have it in common. */
 struct tally_call {

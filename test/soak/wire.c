@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "test/soak/wire.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <grpc/grpc_security.h>
 
+#include "src/channel/channel.h"
+#include "src/queue/queue.h"
 #include "test/soak/live_memory.h"
 
 #define TEXT_SIZE 32
@@ -72,6 +75,21 @@ static weir_channel *open_channel(struct wire *wire, int port,
   return channel;
 }
 
+/* A channel keeps as many idle queues for weir_unary as it ever needed at once, within a bound that
+ * many thousands of calls come near to: from the start on, it has them all. */
+static void make_idle_queues(weir_channel *channel) {
+  weir_completion_queue *queues[WEIR__IDLE_QUEUES];
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    queues[i] = weir__channel_take_queue(channel);
+    void *block = queues[i] != NULL ? weir__queue_block_take(queues[i]) : NULL;
+    check(block != NULL, "no queue");
+    weir__queue_block_give(queues[i], block);
+  }
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    weir__channel_give_queue(channel, queues[i]);
+  }
+}
+
 void wire_init(struct wire *wire, int port, const struct policy_facts *list, size_t n_policies,
                const struct weir_fallback *fallback) {
   memset(wire, 0, sizeof *wire);
@@ -87,6 +105,7 @@ void wire_init(struct wire *wire, int port, const struct policy_facts *list, siz
   wire->listener.changed = count_change;
   wire->listener.context = wire;
   wire->channel = open_channel(wire, port, fallback);
+  make_idle_queues(wire->channel);
   for (size_t i = 0; i < PLAN_N_SHAPES; i++) {
     wire->registered[i] =
         weir_channel_register_call(wire->channel, plan_method((enum plan_shape)i), NULL, NULL);
@@ -124,13 +143,23 @@ const struct policy_facts *wire_policy_since(struct wire *wire, uint64_t looked)
   return same ? &wire->list[current] : NULL;
 }
 
-uint64_t wire_n_open_breakers(struct wire *wire) {
-  uint64_t n_open = 0;
-  for (size_t i = 0; i < PLAN_N_SHAPES; i++) {
+static bool is_open(struct wire *wire, enum plan_shape shape,
+                    struct weir_breaker_snapshot *snapshot) {
+  return weir_channel_breaker_snapshot(wire->channel, plan_method(shape), snapshot) == WEIR_OK &&
+         snapshot->state != WEIR_BREAKER_CLOSED;
+}
+
+void wire_blame_open_breakers(struct wire *wire, size_t number, enum ledger_who who,
+                              struct ledger *ledger) {
+  for (enum plan_shape shape = PLAN_SIX_BATCHES; shape < PLAN_N_SHAPES; shape++) {
     struct weir_breaker_snapshot snapshot = WEIR_BREAKER_SNAPSHOT_INIT;
-    n_open += weir_channel_breaker_snapshot(wire->channel, plan_method((enum plan_shape)i),
-                                            &snapshot) == WEIR_OK &&
-              snapshot.state != WEIR_BREAKER_CLOSED;
+    if (is_open(wire, shape, &snapshot)) {
+      ledger_blame(ledger, 0, who,
+                   "all is well, and of channel %zu %s is %s: generation %" PRIu64 ", %" PRIu64
+                   " trips, %" PRIu64 " of %" PRIu64 " failed, %" PRIu64 " probes, override %d",
+                   number, plan_method(shape), weir_breaker_state_name(snapshot.state),
+                   snapshot.generation, snapshot.n_trips, snapshot.n_failures, snapshot.n_requests,
+                   snapshot.n_probes, (int)snapshot.override);
+    }
   }
-  return n_open;
 }

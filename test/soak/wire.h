@@ -11,6 +11,7 @@
 
 #include <weir/weir.h>
 
+#include "test/soak/ledger.h"
 #include "test/soak/plan.h"
 #include "test/soak/policies.h"
 
@@ -40,7 +41,8 @@ void wire_swap(struct wire *wire, size_t policy);
 uint64_t wire_look(struct wire *wire);
 const struct policy_facts *wire_policy_since(struct wire *wire, uint64_t looked);
 
-/* Of those of its methods, how many breakers are not closed. */
-uint64_t wire_n_open_breakers(struct wire *wire);
+/* Those of its methods, unless they are closed. */
+void wire_blame_open_breakers(struct wire *wire, size_t number, enum ledger_who who,
+                              struct ledger *ledger);
 
 #endif /* WEIR_TEST_SOAK_WIRE_H */
