@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <malloc.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,9 @@
  * calls were made. */
 #define KEPT_DESCRIPTORS 2
 #define KEPT_HEAP_BYTES (UINT64_C(64) * 1024)
+
+/* What malloc keeps for a thread counts as in use, unless that is switched off. */
+#define CACHED_HEAP_BYTES (UINT64_C(512) * 1024)
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define OWN_MALLOC 0
@@ -94,11 +98,17 @@ void footprint_take_last(uint64_t n_threads, struct footprint *footprint_out) {
   }
 }
 
+static uint64_t kept_bytes(void) {
+  const char *tunables = getenv("GLIBC_TUNABLES"); /* NOLINT(concurrency-mt-unsafe): never set */
+  bool is_off = tunables != NULL && strstr(tunables, "tcache_count=0") != NULL;
+  return KEPT_HEAP_BYTES + (is_off ? 0 : CACHED_HEAP_BYTES);
+}
+
 void footprint_judge(const struct footprint *before, const struct footprint *now, const char *name,
                      struct ledger *ledger) {
   if (now->n_threads > before->n_threads ||
       now->n_descriptors > before->n_descriptors + KEPT_DESCRIPTORS ||
-      now->heap_bytes > before->heap_bytes + KEPT_HEAP_BYTES) {
+      now->heap_bytes > before->heap_bytes + kept_bytes()) {
     ledger_blame(ledger, 0, LEDGER_CLIENT,
                  "%s has not given all back: it ends with %" PRIu64 " threads and not %" PRIu64
                  ", %" PRIu64 " descriptors and not %" PRIu64 ", %" PRIu64
