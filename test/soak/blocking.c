@@ -43,6 +43,7 @@ grpc_status_code blocking_run(struct client *client, struct tally_call *call) {
     tally_receive(client->tally, call, reply.message);
   }
   tally_end(client->tally, call, &reply.report, reply.code, reply.details);
+  call->by_fallback = reply.report.fallback_result == WEIR_FALLBACK_HIT;
   grpc_status_code code = reply.code;
   weir_unary_reply_fini(&reply);
   grpc_byte_buffer_destroy(message);

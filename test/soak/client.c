@@ -86,12 +86,12 @@ void client_calm(struct client *client) {
   }
 }
 
-static grpc_status_code try(struct client *client, unsigned channel, enum plan_shape shape,
-                            int64_t id) {
+/* True: the chain has answered. Where a breaker is open, a fallback may. */
+static bool try(struct client *client, unsigned channel, enum plan_shape shape, int64_t id) {
   struct tally_call call = blocking_plan(client, id);
   call.plan.channel = channel;
   call.plan.shape = shape;
-  return blocking_run(client, &call);
+  return blocking_run(client, &call) == GRPC_STATUS_OK && !call.by_fallback;
 }
 
 /* Calls of a method on a channel until some have succeeded in a row, by each of A's channels. */
@@ -105,7 +105,7 @@ static bool recover(struct client *client, unsigned channel, enum plan_shape sha
                    "the network is well, and %s on channel %u is not", plan_method(shape), channel);
       return false;
     }
-    if (try(client, channel, shape, (*id)++) == GRPC_STATUS_OK) {
+    if (try(client, channel, shape, (*id)++)) {
       n_well++;
       continue;
     }

@@ -61,6 +61,7 @@ struct tally_call {
   int64_t began_at_ns;
   uint32_t n_received;
   bool cancelled;
+  bool by_fallback; /* a blocking one: what it ended with is a fallback's */
 };
 
 void tally_begin(struct tally *tally, const struct tally_call *call);
