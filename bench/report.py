@@ -186,7 +186,7 @@ def machine(load):
         "processors": os.cpu_count(),
         "kernel": platform.release(),
         "system": file_value("/etc/os-release", "PRETTY_NAME"),
-        "compiler": first_line("gcc", "--version") + ", -O2",
+        "compiler": first_line("gcc", "--version") + ", -O3",
         "libraries": {name: version for name, version in versions.items() if version},
         "go": first_line("go", "version"),
         "load_before": float(load),
