@@ -257,8 +257,9 @@ static void depth_is_limited(void **state) {
   assert_int_equal(f->fault.column, WEIR__JSON_MAX_DEPTH + 1);
   assert_non_null(strstr(f->fault.message, "64"));
   finish(f);
-  for (size_t i = 0; i < DEEP - 5; i += 5) {
-    memcpy(text + i, "{\"a\":", 5);
+  static const char opening[5] = {'{', '"', 'a', '"', ':'};
+  for (size_t i = 0; i < DEEP - sizeof opening; i += sizeof opening) {
+    memcpy(text + i, opening, sizeof opening);
   }
   assert_int_equal(read_bytes(f, text, DEEP), WEIR_ERROR_INVALID_POLICY);
   assert_int_equal(f->fault.column, 5 * WEIR__JSON_MAX_DEPTH + 1);
