@@ -180,7 +180,7 @@ static int64_t unit_ns(char unit) {
 
 static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
   (void)state;
-  static const int64_t timeouts_ns[] = {MS(1500), MS(7), MS(29200), MS(59999), SECONDS(20)};
+  static const int64_t timeouts_ns[] = {MS(1500), MS(70), MS(29200), MS(59999), SECONDS(20)};
   const struct odd_script script = ODD_SCRIPT(ODD_ONLY(5), ODD_CLOSE);
   for (size_t i = 0; i < COUNT_OF(timeouts_ns); i++) {
     struct odd_peer *peer = odd_peer_answering(&script);
@@ -193,7 +193,8 @@ static void budget_and_grpc_timeout_tell_the_same_time(void **state) {
     do {
       unary_run(&unary, channel, &(struct unary_setup){.timeout_ns = timeouts_ns[i]});
       unary_fini(&unary);
-    } while (!odd_peer_request(peer, 0, &request)); /* 7 ms may pass before there is a connection */
+    } while (
+        !odd_peer_request(peer, 0, &request)); /* 70 ms may pass before there is a connection */
     assert_true(odd_request_value(&request, "grpc-timeout", timeout, sizeof timeout));
     assert_true(odd_request_value(&request, "weir-budget-us", budget, sizeof budget));
     int64_t timeout_ns = strtoll(timeout, &unit, 10) * unit_ns(*unit);

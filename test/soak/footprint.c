@@ -16,6 +16,13 @@
 #define PATH_SIZE 64
 #define LINE_SIZE 256
 
+/* ThreadSanitizer begins a thread of its own with a process's first. */
+#if defined(__SANITIZE_THREAD__)
+#define KEPT_THREADS 1
+#else
+#define KEPT_THREADS 0
+#endif
+
 /* A thread that was joined is told of for some time yet. */
 #define LAST_LIMIT_NS (WEIR_SECOND_NS * 10)
 #define LAST_LOOK_MS 5
@@ -92,7 +99,7 @@ void footprint_take(struct footprint *footprint_out) {
 void footprint_take_last(uint64_t n_threads, struct footprint *footprint_out) {
   int64_t limit_at_ns = ledger_now_ns() + LAST_LIMIT_NS;
   footprint_take(footprint_out);
-  while (footprint_out->n_threads > n_threads && ledger_now_ns() < limit_at_ns) {
+  while (footprint_out->n_threads > n_threads + KEPT_THREADS && ledger_now_ns() < limit_at_ns) {
     (void)poll(NULL, 0, LAST_LOOK_MS);
     footprint_take(footprint_out);
   }
@@ -106,7 +113,7 @@ static uint64_t kept_bytes(void) {
 
 void footprint_judge(const struct footprint *before, const struct footprint *now, const char *name,
                      struct ledger *ledger) {
-  if (now->n_threads > before->n_threads ||
+  if (now->n_threads > before->n_threads + KEPT_THREADS ||
       now->n_descriptors > before->n_descriptors + KEPT_DESCRIPTORS ||
       now->heap_bytes > before->heap_bytes + kept_bytes()) {
     ledger_blame(ledger, 0, LEDGER_CLIENT,
