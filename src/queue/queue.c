@@ -82,10 +82,12 @@ void weir__queue_unref(weir_completion_queue *queue) {
   }
 }
 
-/* Rings that nobody has heard may be left in the core's queue, and what is held. */
+/* Rings that nobody has heard may be left in the core's queue, answers to pluckers that have left,
+ * and what is held. */
 static void drain_rest(weir_completion_queue *queue) {
   grpc_event event;
-  while (!weir__queue_drain(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), &event)) {
+  while (!weir__queue_drain(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), &event) ||
+         event.tag == &queue->sync_tag) {
     /* something was left */
   }
   assert(event.type != GRPC_OP_COMPLETE && "destroyed before it was drained");

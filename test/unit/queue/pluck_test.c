@@ -692,6 +692,31 @@ static void a_plucker_whose_time_is_over_does_not_drain_for_others_without_end(v
   pthread_mutex_destroy(&flood.lock);
 }
 
+/* A leader that takes many events for others asks whether its own is on its way; its own may come
+ * before the answer. */
+static void an_answer_that_nobody_waits_for_is_not_left(void **state) {
+  struct queue_fixture *f = *state;
+  weir_completion_queue *queue = f->queue;
+  grpc_call *lame = f->lame;
+  for (size_t n_others = 0; n_others < 40; n_others++) {
+    f->queue = queue_fixture_new_queue(f, GRPC_CQ_PLUCK);
+    f->lame = weir__transport_core()->bell_create(NULL, weir_completion_queue_core(f->queue));
+    for (size_t i = 1; i <= n_others; i++) {
+      foreign_post(f, &tags[i]);
+    }
+    foreign_post(f, &tags[0]);
+    assert_came(pluck(f, &tags[0], at_once()), &tags[0], 1);
+    for (size_t i = 1; i <= n_others; i++) {
+      assert_came(pluck(f, &tags[i], at_once()), &tags[i], 1);
+    }
+    weir_completion_queue_shutdown(f->queue);
+    weir_completion_queue_destroy(f->queue);
+    grpc_call_unref(f->lame);
+  }
+  f->queue = queue;
+  f->lame = lame;
+}
+
 /* --- everything at once --- */
 
 #define N_STORM_PLUCKERS 8
@@ -818,6 +843,7 @@ int main(void) {
       CLAIM(who_leaves_hands_the_lead_on),
       CLAIM(a_timer_of_another_thread_wakes_the_leader),
       CLAIM(every_plucker_sees_the_shutdown),
+      CLAIM(an_answer_that_nobody_waits_for_is_not_left),
       cmocka_unit_test(a_plucker_whose_time_is_over_does_not_drain_for_others_without_end),
       CLAIM(every_batch_is_plucked_once_whatever_the_threads_do),
   };
