@@ -24,6 +24,7 @@
 #include <grpc/grpc.h>
 
 #include "bench/allocations.h"
+#include "bench/counted_memory.h"
 #include "bench/require.h"
 #include "bench/scenario.h"
 #include "bench/side.h"
@@ -167,10 +168,10 @@ static void count_allocations(const struct scenario *scenario, const char *side,
   struct client client;
   client_init(&client, read_side(side), target);
   scenario->run(&client, n); /* fills free lists and tables */
-  uint64_t weir_before = side_n_allocations();
+  uint64_t weir_before = counted_memory_n_requests();
   uint64_t all_before = allocations_count();
   scenario->run(&client, n);
-  *weir_out = (double)(side_n_allocations() - weir_before) / n;
+  *weir_out = (double)(counted_memory_n_requests() - weir_before) / n;
   *all_out = (double)(allocations_count() - all_before) / n;
   client_fini(&client);
 }

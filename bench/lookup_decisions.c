@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/decisions.h"
 
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <weir/allocator.h>
 #include <weir/breaker.h>
 
+#include "bench/counted_memory.h"
 #include "bench/require.h"
 #include "src/decide/breaker_registry.h"
 
@@ -18,9 +17,6 @@
 #define PATH_BYTES 48
 #define NOW_NS INT64_C(1000000000)
 
-/* malloc keeps the size of each piece beside it. */
-#define MALLOC_OWN_BYTES sizeof(size_t)
-
 struct lookup {
   struct weir__breaker_registry registry;
   size_t n_used; /* of the paths */
@@ -28,31 +24,6 @@ struct lookup {
   char (*paths)[PATH_BYTES];
   size_t *path_sizes;
   uint32_t *order;
-};
-
-/* --- memory --- */
-
-static size_t n_bytes;
-
-static void *counted_allocate(void *context, size_t size) {
-  (void)context;
-  void *memory = malloc(size);
-  if (memory != NULL) {
-    n_bytes += malloc_usable_size(memory) + MALLOC_OWN_BYTES;
-  }
-  return memory;
-}
-
-static void counted_release(void *context, void *memory) {
-  (void)context;
-  n_bytes -= malloc_usable_size(memory) + MALLOC_OWN_BYTES;
-  free(memory);
-}
-
-static const struct weir_allocator counted = {
-    .size = sizeof(struct weir_allocator),
-    .allocate = counted_allocate,
-    .release = counted_release,
 };
 
 /* --- look-ups --- */
@@ -93,7 +64,7 @@ static struct lookup *lookup_new(size_t n_breakers, size_t n_used, enum named na
   struct weir_breaker_options options = WEIR_BREAKER_OPTIONS_INIT;
   options.scope = WEIR_BREAKER_SCOPE_METHOD;
   options.max_breakers = N_MANY;
-  require(weir__breaker_registry_init(&lookup->registry, &options, &counted) == WEIR_OK,
+  require(weir__breaker_registry_init(&lookup->registry, &options, &counted_memory) == WEIR_OK,
           "no registry");
   require(named == UNKNOWN || weir__breaker_registry_expect(&lookup->registry, n_breakers),
           "no memory");
@@ -192,11 +163,11 @@ const struct operation registry_lookup_10000_use_all = {
 };
 
 static size_t bytes_10000(enum named named) {
-  size_t before = n_bytes;
+  size_t before = counted_memory_n_bytes();
   struct lookup *lookup = lookup_new(N_MANY, N_FEW, named);
-  size_t taken = n_bytes - before;
+  size_t taken = counted_memory_n_bytes() - before;
   lookup_free(lookup);
-  require(n_bytes == before, "a registry keeps memory");
+  require(counted_memory_n_bytes() == before, "a registry keeps memory");
   return taken;
 }
 

@@ -24,6 +24,7 @@
 
 #include <weir/weir.h>
 
+#include "bench/counted_memory.h"
 #include "bench/exchange.h"
 #include "bench/require.h"
 #include "bench/side.h"
@@ -75,7 +76,7 @@ static const struct weir_clock shifted_clock = {.size = sizeof(struct weir_clock
 
 static void *shifted_queue_create(void) {
   struct weir_completion_queue_options options = WEIR_COMPLETION_QUEUE_OPTIONS_INIT;
-  options.allocator = side_allocator();
+  options.allocator = &counted_memory;
   options.clock = &shifted_clock;
   return weir_completion_queue_create_for_next(&options);
 }
@@ -165,13 +166,13 @@ struct bytes {
 /* Of one of `n` calls that have been started and wait for a connection. */
 static struct bytes bytes_under_way(const char *side, int n) {
   struct many many = many_new(side_find(side), n);
-  size_t weir_before = side_n_bytes();
+  size_t weir_before = counted_memory_n_bytes();
   size_t all_before = all_bytes();
   for (int i = 0; i < n; i++) {
     start_one(&many, i, GRPC_INITIAL_METADATA_WAIT_FOR_READY);
   }
   require_silence(&many, from_now(SETTLE_MS));
-  struct bytes bytes = {.weir = (double)(side_n_bytes() - weir_before) / n,
+  struct bytes bytes = {.weir = (double)(counted_memory_n_bytes() - weir_before) / n,
                         .all = (double)(all_bytes() - all_before) / n};
   cancel(&many);
   take_back(&many, GRPC_STATUS_CANCELLED);
@@ -237,12 +238,12 @@ static double end_all_ns(const struct many *many, enum ending ending) {
 
 static struct cost backoff_once(const struct many *many, enum ending ending) {
   struct cost cost = {.n_threads = n_threads()};
-  size_t weir_before = side_n_bytes();
+  size_t weir_before = counted_memory_n_bytes();
   size_t all_before = all_bytes();
   cost.start_ns = start_all_ns(many);
   require_silence(many, many->n > 1 ? from_now(SETTLE_MS) : gpr_inf_past(GPR_CLOCK_MONOTONIC));
   cost.n_threads = n_threads() - cost.n_threads;
-  cost.weir_bytes = (double)(side_n_bytes() - weir_before) / many->n;
+  cost.weir_bytes = (double)(counted_memory_n_bytes() - weir_before) / many->n;
   cost.all_bytes = (double)(all_bytes() - all_before) / many->n;
   cost.end_ns = end_all_ns(many, ending);
   finish(many);

@@ -2,8 +2,6 @@
 #include "bench/side.h"
 
 #include <limits.h>
-#include <malloc.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +11,7 @@
 
 #include <weir/weir.h>
 
-/* malloc keeps the size of each piece beside it. */
-#define MALLOC_OWN_BYTES sizeof(size_t)
+#include "bench/counted_memory.h"
 
 #define METHODS(more) "\"methodConfig\":[{\"name\":[{\"service\":\"bench.Service\"}]" more "}]"
 #define TIMEOUT ",\"timeout\":\"30s\"" /* less than what the calls have */
@@ -111,43 +108,6 @@ static const struct side_functions bare = {
 
 /* --- weir --- */
 
-static _Atomic uint64_t n_allocations;
-static _Atomic size_t n_bytes;
-
-static void *counted_allocate(void *context, size_t size) {
-  (void)context;
-  void *memory = malloc(size);
-  if (memory != NULL) {
-    n_allocations++;
-    n_bytes += malloc_usable_size(memory) + MALLOC_OWN_BYTES;
-  }
-  return memory;
-}
-
-static void counted_release(void *context, void *memory) {
-  (void)context;
-  n_bytes -= malloc_usable_size(memory) + MALLOC_OWN_BYTES;
-  free(memory);
-}
-
-static const struct weir_allocator counted = {
-    .size = sizeof(struct weir_allocator),
-    .allocate = counted_allocate,
-    .release = counted_release,
-};
-
-const struct weir_allocator *side_allocator(void) {
-  return &counted;
-}
-
-uint64_t side_n_allocations(void) {
-  return n_allocations;
-}
-
-size_t side_n_bytes(void) {
-  return n_bytes;
-}
-
 /* What a program does with a record is not weir's to answer for. */
 static void record_drop(void *context, const struct weir_log_record *record) {
   (void)context;
@@ -159,11 +119,11 @@ static const struct weir_log_sink log_sink = {.size = sizeof(struct weir_log_sin
 
 static void *layered_channel_create(const struct side *side, const char *target) {
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
-  options.allocator = &counted;
+  options.allocator = &counted_memory;
   options.log = &log_sink;
   struct weir_diagnostic diagnostic;
-  if (weir_policy_from_json(side->policy, strlen(side->policy), NULL, &counted, &options.policy,
-                            &diagnostic) != WEIR_OK) {
+  if (weir_policy_from_json(side->policy, strlen(side->policy), NULL, &counted_memory,
+                            &options.policy, &diagnostic) != WEIR_OK) {
     (void)fprintf(stderr, "%s: %s\n", diagnostic.path, diagnostic.message);
     abort();
   }
@@ -180,7 +140,7 @@ static void layered_channel_destroy(void *channel) {
 
 static void *layered_queue_create(void) {
   struct weir_completion_queue_options options = WEIR_COMPLETION_QUEUE_OPTIONS_INIT;
-  options.allocator = &counted;
+  options.allocator = &counted_memory;
   return weir_completion_queue_create_for_next(&options);
 }
 

@@ -9,11 +9,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include <grpc/grpc.h>
-
-#include <weir/allocator.h>
 
 #define SIDE_HEADERS_MAX 2
 
@@ -47,13 +44,5 @@ struct side {
  * "weir_translation", "weir_breaker", "weir_retry", with one; "weir_none", with all switched off
  * that a policy can. NULL: none has that name. */
 const struct side *side_find(const char *name);
-
-/* What weir's sides take their memory from. */
-const struct weir_allocator *side_allocator(void);
-
-/* How often weir has asked for memory so far, on all sides, and what it has of it now, with what
- * malloc adds to each piece. */
-uint64_t side_n_allocations(void);
-size_t side_n_bytes(void);
 
 #endif /* WEIR_BENCH_SIDE_H */
