@@ -718,7 +718,8 @@ static void cancel_round(weir_channel *channel, weir_completion_queue *queue, ui
   for (size_t i = 0; i < CALLS_PER_ROUND; i++) {
     assert_int_equal(n_tags[i], 1);
     assert_cancelled_or_ok(&unaries[i]);
-    assert_true((unaries[i].message != NULL) == (unaries[i].code == GRPC_STATUS_OK));
+    /* As with the core, a message may have come before the call was cancelled. */
+    assert_true(unaries[i].message != NULL || unaries[i].code != GRPC_STATUS_OK);
     unary_fini(&unaries[i]);
   }
 }
