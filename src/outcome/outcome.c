@@ -224,7 +224,7 @@ static bool is_unprocessed(const struct weir__wire_result *result, grpc_status_c
   if (result->got_message || code != GRPC_STATUS_UNAVAILABLE) {
     return false;
   }
-  return weir__wire_signals_unprocessed(&result->signals) ||
+  return weir__wire_signals_unprocessed(&result->signals, result->details) ||
          (!weir__wire_signals_headers_received(&result->signals) &&
           weir__wire_words_tell_reset(result->details, &reset_code) &&
           reset_code == WEIR__HTTP2_REFUSED_STREAM);

@@ -55,6 +55,17 @@ static void classify_local(const struct weir__supposed_end *end, struct weir_out
   weir__outcome_local(&local, outcome_out);
 }
 
+static grpc_slice words_of(const struct weir__supposed_end *end) {
+  if (end->origin != WEIR_ORIGIN_TRANSPORT_RESET) {
+    return grpc_empty_slice();
+  }
+  if (end->unprocessed) {
+    return weir__wire_words_of_goaway();
+  }
+  return end->code == GRPC_STATUS_RESOURCE_EXHAUSTED ? grpc_slice_from_static_string(CALM_WORDS)
+                                                     : grpc_empty_slice();
+}
+
 static void classify_attempt(const struct weir__supposed_end *end,
                              struct weir_outcome *outcome_out) {
   bool is_deadline = end->origin == WEIR_ORIGIN_LOCAL_DEADLINE;
@@ -64,10 +75,7 @@ static void classify_attempt(const struct weir__supposed_end *end,
       .signals = weir__wire_signals_of(ending_of(end)),
       .signals_trusted = true,
       .trailing = &trailing,
-      .details =
-          end->origin == WEIR_ORIGIN_TRANSPORT_RESET && end->code == GRPC_STATUS_RESOURCE_EXHAUSTED
-              ? grpc_slice_from_static_string(CALM_WORDS)
-              : grpc_empty_slice(),
+      .details = words_of(end),
       .cancelled_by_us = end->origin == WEIR_ORIGIN_LOCAL_CANCEL,
       .cancel_code = end->code,
       .limit_exceeded = end->origin == WEIR_ORIGIN_LOCAL_LIMIT,

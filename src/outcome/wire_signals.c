@@ -17,6 +17,7 @@
  *   headers, then lost                        2 1 1
  *   sent, then lost                           1 1 1
  *   never sent, or refused by a GOAWAY        1 2 1
+ *   lost amid the block of a Trailers-Only    1 2 1
  *   silence until the deadline or a cancel    0 1 1
  *   no transport                              0 0 0
  *   an HTTP error that is no gRPC             0 0 1 or 1 0 0
@@ -24,6 +25,11 @@
  *   a message that can't be decompressed      2 3 0 */
 #define CAPACITY_PEER 1
 #define CAPACITY_PEER_AND_WIRE 2
+
+/* What the core says of a call that it never sent, or that the GOAWAY refused. */
+#define GOAWAY_WORDS "GOAWAY received"
+#define CLOSED_WORDS "Transport closed" /* before the call came to it */
+#define NO_MORE_IDS_WORDS "Stream IDs exhausted"
 
 /* What the core says of a reset, before its code. */
 #define RESET_WORDS "Received RST_STREAM with error code "
@@ -86,10 +92,17 @@ bool weir__wire_signals_never_connected(const struct weir__wire_signals *signals
          !signals->failed_before_recv_message;
 }
 
-bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals) {
+bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals, grpc_slice words) {
   return signals->recv_message_done && signals->failed_before_recv_message &&
          signals->initial_capacity == CAPACITY_PEER &&
-         signals->trailing_capacity == CAPACITY_PEER_AND_WIRE && signals->trailing_count == 0;
+         signals->trailing_capacity == CAPACITY_PEER_AND_WIRE && signals->trailing_count == 0 &&
+         (grpc_slice_str_cmp(words, GOAWAY_WORDS) == 0 ||
+          grpc_slice_str_cmp(words, CLOSED_WORDS) == 0 ||
+          grpc_slice_str_cmp(words, NO_MORE_IDS_WORDS) == 0);
+}
+
+grpc_slice weir__wire_words_of_goaway(void) {
+  return grpc_slice_from_static_string(GOAWAY_WORDS);
 }
 
 bool weir__wire_signals_message_refused(const struct weir__wire_signals *signals) {

@@ -2,7 +2,8 @@
  *
  * The core grows an array by the count of everything that it would publish, unpublished entries
  * included, so the `capacity` of an array that was handed over zeroed tells what the wire brought.
- * That is a side effect of 1.51, known to this file only and pinned by a self-test;
+ * That is a side effect of 1.51, as are the core's words for its own errors; both are known to this file only and
+ * pinned by a self-test;
  * weir__wire_signals_trusted says whether it may be relied on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -57,9 +58,14 @@ bool weir__wire_signals_never_connected(const struct weir__wire_signals *signals
 
 /* There was a connection, but the call never left this process or was refused by a GOAWAY: no
  * server has seen it. Ask it of UNAVAILABLE only: a Trailers-Only answer that the core can't parse
- * looks the same and is UNKNOWN. What can't be told apart is a connection lost in the middle of the
- * header block of a Trailers-Only answer. */
-bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals);
+ * looks the same and is UNKNOWN. `words` are the attempt's status details: to the arrays alone, a
+ * connection lost in the middle of the header block of a Trailers-Only answer looks the same too.
+ * So does a call that waited for a stream on a connection that was lost without a GOAWAY, of which
+ * the core says the same words: false, since either may be meant. */
+bool weir__wire_signals_unprocessed(const struct weir__wire_signals *signals, grpc_slice words);
+
+/* What the core says of a call that a GOAWAY has refused; never to be freed. */
+grpc_slice weir__wire_words_of_goaway(void);
 
 /* With no message received: the core itself refused the one that came, by its size or because it
  * can't be decompressed. */

@@ -212,45 +212,74 @@ static void a_peer_that_goes_away_is_lost_once_and_refused_after(void **state) {
 
 /* --- more calls than streams --- */
 
-/* The second call waits in the core for the first to end. The connection is lost meanwhile: the
- * first was seen, the second was not. */
-static void a_call_that_waited_for_a_stream_is_replayed_when_the_connection_is_lost(void **state) {
-  (void)state;
-  const struct odd_script greetings[] = {ODD_SCRIPT(ODD_SETTINGS(MAX_CONCURRENT_STREAMS, 1)),
-                                         PLAIN_GREETING};
-  /* Time for the second call to be queued; if there was too little of it, it goes to the second
-   * connection at once. */
-  const struct odd_script answers[] = {ODD_SCRIPT(ODD_DELAY_MS(100), ODD_CLOSE),
-                                       ODD_SCRIPT(SAYS_YES)};
-  struct odd_peer *peer = odd_peer_new(&(struct odd_setup){.greetings = greetings,
-                                                           .n_greetings = COUNT_OF(greetings),
-                                                           .answers = answers,
-                                                           .n_answers = COUNT_OF(answers)});
-  weir_channel *channel = channel_to(odd_peer_port(peer), "{" NO_BOUNDARY "}");
-  weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
-  struct odd_request request;
+struct waiting {
+  struct odd_peer *peer;
   struct unary first;
-  struct unary second;
-  unary_start(&first, channel, queue, &(struct unary_setup){.text = "first"});
-  assert_true(odd_peer_wait(peer, ODD_ENDS, 1));
-  unary_start(&second, channel, queue, &(struct unary_setup){.text = "second"});
+  struct unary second; /* waits in the core for the first to end */
+};
+
+/* The connection is lost as the first of two `answers` says while the second call waits for a stream. */
+static void waiting_init(struct waiting *waiting, const struct odd_script *answers) {
+  static const struct odd_script greetings[] = {ODD_SCRIPT(ODD_SETTINGS(MAX_CONCURRENT_STREAMS, 1)),
+                                                PLAIN_GREETING};
+  waiting->peer = odd_peer_new(&(struct odd_setup){.greetings = greetings,
+                                                   .n_greetings = COUNT_OF(greetings),
+                                                   .answers = answers,
+                                                   .n_answers = 2});
+  weir_channel *channel = channel_to(odd_peer_port(waiting->peer), "{" NO_BOUNDARY "}");
+  weir_completion_queue *queue = weir_completion_queue_create_for_next(NULL);
+  unary_start(&waiting->first, channel, queue, &(struct unary_setup){.text = "first"});
+  assert_true(odd_peer_wait(waiting->peer, ODD_ENDS, 1));
+  unary_start(&waiting->second, channel, queue, &(struct unary_setup){.text = "second"});
   assert_non_null(next_tag(queue));
   assert_non_null(next_tag(queue));
-  unary_read_report(&first);
-  assert_int_equal(first.code, GRPC_STATUS_UNAVAILABLE);
-  assert_int_equal(first.report.n_attempts, 1);
-  assert_int_equal(second.code, GRPC_STATUS_OK);
-  assert_int_equal(odd_peer_count(peer, ODD_REQUESTS), 2);
-  assert_true(odd_peer_request(peer, 0, &request));
-  assert_true(odd_request_message_is(&request, 0, "first"));
-  assert_true(odd_peer_request(peer, 1, &request));
-  assert_int_equal(request.connection, 1);
-  assert_true(odd_request_message_is(&request, 0, "second"));
-  unary_fini(&first);
-  unary_fini(&second);
+  unary_read_report(&waiting->first);
+  unary_read_report(&waiting->second);
+  assert_int_equal(waiting->first.code, GRPC_STATUS_UNAVAILABLE);
+  assert_int_equal(waiting->first.report.n_attempts, 1);
   queue_end(queue);
   weir_channel_destroy(channel);
-  odd_peer_release(peer);
+}
+
+static void waiting_fini(struct waiting *waiting) {
+  unary_fini(&waiting->first);
+  unary_fini(&waiting->second);
+  odd_peer_release(waiting->peer);
+}
+
+/* The first call was seen, the second was not, and the GOAWAY says so. */
+static void a_call_that_waited_for_a_stream_is_replayed_after_a_goaway(void **state) {
+  (void)state;
+  /* Time for the second call to be queued; if there was too little of it, it goes to the second
+   * connection at once. */
+  static const struct odd_script answers[] = {
+      ODD_SCRIPT(ODD_DELAY_MS(100), ODD_GOAWAY(0), ODD_CLOSE), ODD_SCRIPT(SAYS_YES)};
+  struct waiting waiting;
+  struct odd_request request;
+  waiting_init(&waiting, answers);
+  assert_int_equal(waiting.second.code, GRPC_STATUS_OK);
+  assert_int_equal(odd_peer_count(waiting.peer, ODD_REQUESTS), 2);
+  assert_true(odd_peer_request(waiting.peer, 0, &request));
+  assert_true(odd_request_message_is(&request, 0, "first"));
+  assert_true(odd_peer_request(waiting.peer, 1, &request));
+  assert_int_equal(request.connection, 1);
+  assert_true(odd_request_message_is(&request, 0, "second"));
+  waiting_fini(&waiting);
+}
+
+/* To its client, a call that never got its stream is then like one whose answer was cut off. */
+static void a_call_that_waited_for_a_stream_is_not_replayed_after_a_mere_loss(void **state) {
+  (void)state;
+  static const struct odd_script answers[] = {ODD_SCRIPT(ODD_DELAY_MS(100), ODD_CLOSE),
+                                              ODD_SCRIPT(SAYS_YES)};
+  struct waiting waiting;
+  waiting_init(&waiting, answers);
+  if (odd_peer_count(waiting.peer, ODD_CONNECTIONS) == 1) {
+    assert_int_equal(waiting.second.code, GRPC_STATUS_UNAVAILABLE);
+    assert_int_equal(waiting.second.report.origin, WEIR_ORIGIN_TRANSPORT_RESET);
+    assert_int_equal(waiting.second.report.n_attempts, 1);
+  }
+  waiting_fini(&waiting);
 }
 
 /* --- odd, and no reason to fail --- */
@@ -339,7 +368,8 @@ int main(void) {
       cmocka_unit_test(waiting_for_what_never_greets_ends_with_the_deadline),
       cmocka_unit_test(a_connection_that_ends_at_once_is_replayed_on_another),
       cmocka_unit_test(a_peer_that_goes_away_is_lost_once_and_refused_after),
-      cmocka_unit_test(a_call_that_waited_for_a_stream_is_replayed_when_the_connection_is_lost),
+      cmocka_unit_test(a_call_that_waited_for_a_stream_is_replayed_after_a_goaway),
+      cmocka_unit_test(a_call_that_waited_for_a_stream_is_not_replayed_after_a_mere_loss),
       cmocka_unit_test(what_is_odd_but_allowed_is_no_failure),
       cmocka_unit_test(each_attempt_tells_what_is_left_on_every_connection),
   };

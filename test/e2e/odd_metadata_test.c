@@ -184,6 +184,40 @@ static void metadata_that_is_garbled_is_told_as_the_core_tells_it(void **state) 
   odd_cases_assert(garbled_cases, COUNT_OF(garbled_cases));
 }
 
+/* --- cut off --- */
+
+/* Trailers-Only of which only BYTES of 32 come. To the core's arrays it is as a call that was never sent; but the peer
+ * has the request, and may have done what it asks for. */
+#define CUT(words, literal)                                                                     \
+  {                                                                                             \
+    .why = words,                                                                               \
+    .script = ODD_SCRIPT(ODD_BYTES("\x00\x00\x20\x01\x05\x00\x00\x00\x01" literal), ODD_CLOSE), \
+    .code = GRPC_STATUS_UNAVAILABLE, .origin = WEIR_ORIGIN_TRANSPORT_RESET,                     \
+    .n_requests = ALL_ATTEMPTS, .closes = true                                                  \
+  }
+
+static const struct odd_case cut_cases[] = {
+    CUT("none of it", ""),
+    CUT("its :status", "\x88"),
+    CUT("its :status and content-type", "\x88\x5f\x10"
+                                        "application/grpc"),
+    CUT("its :status and an entry", "\x88\x00\x01x\x01y"),
+    CUT("its :status and grpc-status", "\x88\x00\x0bgrpc-status\x02"
+                                       "14"),
+    CUT("half of a message like a GOAWAY's", "\x88\x00\x0cgrpc-message\x0fGOAWAY rec"),
+    {.why = "all of it, but for the frame that ends it",
+     .script = ODD_SCRIPT(ODD_BYTES("\x00\x00\x01\x01\x01\x00\x00\x00\x01\x88"), ODD_CLOSE),
+     .code = GRPC_STATUS_UNAVAILABLE,
+     .origin = WEIR_ORIGIN_TRANSPORT_RESET,
+     .n_requests = ALL_ATTEMPTS,
+     .closes = true},
+};
+
+static void an_answer_that_is_cut_off_is_no_reason_to_send_for_free(void **state) {
+  (void)state;
+  odd_cases_assert(cut_cases, COUNT_OF(cut_cases));
+}
+
 /* --- what is in the log --- */
 
 static void the_log_has_what_a_boundary_hides(void **state) {
@@ -214,6 +248,7 @@ int main(void) {
       cmocka_unit_test(what_is_too_long_for_one_call_ends_all_on_its_connection),
       cmocka_unit_test(a_long_message_is_a_short_one_at_a_boundary),
       cmocka_unit_test(metadata_that_is_garbled_is_told_as_the_core_tells_it),
+      cmocka_unit_test(an_answer_that_is_cut_off_is_no_reason_to_send_for_free),
       cmocka_unit_test(the_log_has_what_a_boundary_hides),
   };
   return cmocka_run_group_tests_name("odd metadata", tests, start_core, stop_core);

@@ -278,13 +278,11 @@ static const struct odd_case lost_cases[] = {
      .origin = WEIR_ORIGIN_PEER,
      .n_requests = 1,
      .closes = true},
-    /* The known limit of doc/retry.md: it looks like a call that no server has seen. */
     {.why = "closed in Trailers-Only",
      .script = ODD_SCRIPT(ODD_CUT, ODD_ONLY(14), ODD_CLOSE),
      .code = GRPC_STATUS_UNAVAILABLE,
      .origin = WEIR_ORIGIN_TRANSPORT_RESET,
-     .n_requests = 1 + ALL_ATTEMPTS,
-     .replayed = true,
+     .n_requests = ALL_ATTEMPTS,
      .closes = true},
 };
 

@@ -182,8 +182,7 @@ void tally_end(struct tally *tally, const struct tally_call *call,
                const struct weir_call_report *report, grpc_status_code code, grpc_slice details) {
   struct ledger_entry *entry = ledger_entry_of(tally->ledger, call->id);
   uint32_t max = call->policy != NULL ? call->policy->max_attempts : POLICIES_MAX_ATTEMPTS;
-  bool may_be_replayed = report == NULL || judge_was_replayed(report);
-  atomic_store(&entry->max_attempts, max + may_be_replayed);
+  atomic_store(&entry->max_attempts, max);
   judge_lateness(tally, call, ledger_now_ns() - call->began_at_ns);
   if (code < GRPC_STATUS_OK || (int)code >= (int)TALLY_CODES) {
     ledger_blame(tally->ledger, call->id, LEDGER_CLIENT, "ended without a status (%d)", (int)code);

@@ -277,7 +277,7 @@ static const struct wire_answer at_once[] = {
     {.what = WIRE_TRAILERS_ONLY, .status = 0, .text = "~"},
     {.what = WIRE_CONNECT_FAIL, .status = 14, .text = "~refused"},
     {.what = WIRE_RESET, .status = 14, .text = "~closed"},
-    {.what = WIRE_UNPROCESSED, .status = 14, .text = "~GOAWAY"},
+    {.what = WIRE_UNPROCESSED, .status = 14, .text = "GOAWAY received"},
     {.what = WIRE_END}, /* silence */
 };
 
@@ -291,7 +291,7 @@ static const struct wire_answer ends[] = {
     {.what = WIRE_END},
     {.what = WIRE_TRAILERS_ONLY, .status = 14, .text = "~busy"},
     {.what = WIRE_TRAILERS_ONLY, .status = 4, .text = "~slow"},
-    {.what = WIRE_UNPROCESSED, .status = 14, .text = "~GOAWAY"},
+    {.what = WIRE_UNPROCESSED, .status = 14, .text = "GOAWAY received"},
     {.what = WIRE_CONNECT_FAIL, .status = 14, .text = "~refused"},
 };
 

@@ -47,10 +47,12 @@
 #define HALF_TRAILERS \
   { 2, 2, 0, true, true }
 
+/* The words of a GOAWAY, which tell something with the signals of NOT_SEEN only. */
 static struct weir__wire_result wire_result(int status, struct weir__wire_signals signals,
                                             int64_t ended_at_ns) {
   return (struct weir__wire_result){
       .status = status,
+      .details = weir__wire_words_of_goaway(),
       .signals = signals,
       .signals_trusted = true,
       .started_at_ns = STARTED_AT_NS,
@@ -424,6 +426,9 @@ static const struct {
     {"another code", "Received RST_STREAM with error code 77", SENT_THEN_LOST, 14,
      WEIR_ORIGIN_TRANSPORT_RESET, true, false},
     {"closed", "Socket closed", SENT_THEN_LOST, 14, WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"closed, amid trailers or before it was sent", "Socket closed", NOT_SEEN, 14,
+     WEIR_ORIGIN_TRANSPORT_RESET, true, false},
+    {"a GOAWAY", "GOAWAY received", NOT_SEEN, 14, WEIR_ORIGIN_TRANSPORT_RESET, true, true},
     {"ENHANCE_YOUR_CALM", "Received RST_STREAM with error code 11", SENT_THEN_LOST, 8,
      WEIR_ORIGIN_TRANSPORT_RESET, true, false},
     {"ENHANCE_YOUR_CALM after headers", "Received RST_STREAM with error code 11", HEADERS_THEN_LOST,

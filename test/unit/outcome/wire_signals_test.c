@@ -10,9 +10,13 @@
 
 #include "src/outcome/wire_signals.h"
 
+#define LOST "Socket closed"
+#define GOAWAY "GOAWAY received"
+
 /* What the core was seen to do with peers whose side of the story was known. */
 struct row {
   const char *why;
+  const char *words;
   struct weir__wire_signals signals; /* initial, trailing, count, failed before, message op done */
   bool headers;
   bool from_peer;
@@ -21,24 +25,78 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"Trailers-Only", {1, 2, 0, false, true}, false, true, false, false},
-    {"Trailers-Only with two entries", {1, 4, 2, false, true}, false, true, false, false},
-    {"headers, then trailers", {2, 2, 0, true, true}, true, true, false, false},
-    {"headers with an entry, then trailers", {3, 2, 0, true, true}, true, true, false, false},
-    {"headers, then trailers with an entry", {2, 3, 1, true, true}, true, true, false, false},
-    {"headers, message, trailers", {2, 2, 0, false, true}, true, true, false, false},
-    {"headers, then reset or closed", {2, 1, 0, true, true}, true, false, false, false},
-    {"headers, message, then reset", {2, 1, 0, false, true}, true, false, false, false},
-    {"sent, then reset or closed", {1, 1, 0, true, true}, false, false, false, false},
-    {"never sent, connection closed", {1, 2, 0, true, true}, false, false, false, true},
-    {"sent, refused by a GOAWAY", {1, 2, 0, true, true}, false, false, false, true},
-    {"refused, but nobody asked for a message", {1, 2, 0, false, false}, false, true, false, false},
-    {"a trailing entry can't come unsent", {1, 2, 1, true, true}, false, false, false, false},
-    {"sent, silence, deadline", {0, 1, 0, true, true}, false, false, false, false},
-    {"connection refused, lame, early cancel", {0, 0, 0, false, true}, false, false, true, false},
-    {"HTTP error with a body", {0, 0, 0, true, true}, false, false, false, false},
-    {"HTTP error without one", {1, 0, 0, false, true}, false, false, false, false},
-    {"nobody asked for the headers", {0, 2, 0, true, true}, false, true, false, false},
+    {"Trailers-Only", "", {1, 2, 0, false, true}, false, true, false, false},
+    {"Trailers-Only with two entries", "", {1, 4, 2, false, true}, false, true, false, false},
+    {"Trailers-Only with a GOAWAY's words",
+     GOAWAY,
+     {1, 2, 0, false, true},
+     false,
+     true,
+     false,
+     false},
+    {"headers, then trailers", "", {2, 2, 0, true, true}, true, true, false, false},
+    {"headers with an entry, then trailers", "", {3, 2, 0, true, true}, true, true, false, false},
+    {"headers, then trailers with an entry", "", {2, 3, 1, true, true}, true, true, false, false},
+    {"headers, then trailers with a GOAWAY's words",
+     GOAWAY,
+     {2, 2, 0, true, true},
+     true,
+     true,
+     false,
+     false},
+    {"headers, message, trailers", "", {2, 2, 0, false, true}, true, true, false, false},
+    {"headers, then reset or closed", LOST, {2, 1, 0, true, true}, true, false, false, false},
+    {"headers, message, then reset", LOST, {2, 1, 0, false, true}, true, false, false, false},
+    {"sent, then reset or closed", LOST, {1, 1, 0, true, true}, false, false, false, false},
+    {"sent, refused by a GOAWAY", GOAWAY, {1, 2, 0, true, true}, false, false, false, true},
+    {"never sent, a GOAWAY", GOAWAY, {1, 2, 0, true, true}, false, false, false, true},
+    {"never sent, to a closed connection",
+     "Transport closed",
+     {1, 2, 0, true, true},
+     false,
+     false,
+     false,
+     true},
+    {"never sent, for lack of an id",
+     "Stream IDs exhausted",
+     {1, 2, 0, true, true},
+     false,
+     false,
+     false,
+     true},
+    {"never sent, or amid trailers, connection closed",
+     LOST,
+     {1, 2, 0, true, true},
+     false,
+     false,
+     false,
+     false},
+    {"words that only begin so", GOAWAY " ", {1, 2, 0, true, true}, false, false, false, false},
+    {"refused, but nobody asked for a message",
+     GOAWAY,
+     {1, 2, 0, false, false},
+     false,
+     true,
+     false,
+     false},
+    {"a trailing entry can't come unsent",
+     GOAWAY,
+     {1, 2, 1, true, true},
+     false,
+     false,
+     false,
+     false},
+    {"sent, silence, deadline", "", {0, 1, 0, true, true}, false, false, false, false},
+    {"connection refused, lame, early cancel",
+     "",
+     {0, 0, 0, false, true},
+     false,
+     false,
+     true,
+     false},
+    {"HTTP error with a body", "", {0, 0, 0, true, true}, false, false, false, false},
+    {"HTTP error without one", "", {1, 0, 0, false, true}, false, false, false, false},
+    {"nobody asked for the headers", GOAWAY, {0, 2, 0, true, true}, false, true, false, false},
 };
 
 static void each_situation_is_told_by_its_signals(void **state) {
@@ -54,7 +112,8 @@ static void each_situation_is_told_by_its_signals(void **state) {
     if (weir__wire_signals_never_connected(&row->signals) != row->never_connected) {
       fail_msg("%s: never connected", row->why);
     }
-    if (weir__wire_signals_unprocessed(&row->signals) != row->unprocessed) {
+    if (weir__wire_signals_unprocessed(&row->signals, grpc_slice_from_static_string(row->words)) !=
+        row->unprocessed) {
       fail_msg("%s: unprocessed", row->why);
     }
   }
@@ -84,7 +143,8 @@ static void each_ending_is_told_by_the_signals_that_are_made_for_it(void **state
     if (weir__wire_signals_headers_received(&signals) != endings[i].headers ||
         weir__wire_signals_trailers_from_peer(&signals) != endings[i].from_peer ||
         weir__wire_signals_never_connected(&signals) != endings[i].never_connected ||
-        weir__wire_signals_unprocessed(&signals) != endings[i].unprocessed) {
+        weir__wire_signals_unprocessed(&signals, weir__wire_words_of_goaway()) !=
+            endings[i].unprocessed) {
       fail_msg("%s", endings[i].why);
     }
   }

@@ -282,7 +282,8 @@ static struct weir_outcome outcome_of(const json_t *given, int64_t started_at_ns
       .got_message = status == GRPC_STATUS_OK ||
                      strcmp(text_of(given, "committed", ""), "response-message") == 0,
       .trailing = &trailing,
-      .details = grpc_empty_slice(),
+      .details = json_object_get(given, "unprocessed") != NULL ? weir__wire_words_of_goaway()
+                                                               : grpc_empty_slice(),
       .started_at_ns = started_at_ns,
       .ended_at_ns = ended_at_ns,
       .deadline_at_ns = WEIR_NO_DEADLINE};
