@@ -43,8 +43,8 @@ install uninstall: export zshcompletiondir := $(zshcompletiondir)
 help:
 	@echo 'make demo [ARGS=--json]                     what weir does to a chain of services'
 	@echo 'make weirctl                                bazel-bin/cmd/weirctl/weirctl, which checks policies'
-	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with tsan and valgrind those tagged so'
-	@echo 'make coverage                               all tests, and which lines ran; each that did not has its reason'
+	@echo 'make check [CONFIG=asan|tsan|valgrind]      all tests; with a sanitizer or valgrind those that it is for'
+	@echo 'make coverage                               CONFIG=asan, and which lines ran; each that did not has its reason'
 	@echo 'make docs                                   doc/policy.md and its schema, of the comments of policy.proto;'
 	@echo '                                            doc/html/index.html, of the comments of the headers'
 	@echo 'make model [ARGS=breaker]                   every interleaving of the models in test/model'

@@ -54,7 +54,8 @@ def weir_cc_binary(name, copts = [], visibility = None, **kwargs):
 def weir_cc_test(name, copts = [], data = [], deps = [], size = "small", **kwargs):
     """A test program over cmocka.
 
-    Tags: "tsan" and "valgrind" have it run by `make check CONFIG=tsan` and `CONFIG=valgrind` too.
+    Tags: "tsan" and "valgrind" have it run by `make check CONFIG=tsan` and `CONFIG=valgrind` too; "unsanitized" by
+    `CONFIG=unsanitized`, since it tries less with a sanitizer; "processes" by that and not by `CONFIG=asan`.
     """
     native.cc_test(
         name = name,

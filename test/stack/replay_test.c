@@ -462,6 +462,31 @@ static void a_batch_after_the_end_of_a_backoff_fails_at_once(void **state) {
   unary_fini(&stream);
 }
 
+static void a_message_above_the_limit_ends_a_stream_with_its_backoff(void **state) {
+  struct fixture *f = *state;
+  f->method.max_request_bytes = 3;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND},
+                 {AT_MS(5), TRAILERS_ONLY(GRPC_STATUS_UNAVAILABLE, "busy"), PUSHBACK("100")}));
+  struct unary stream;
+  unary_init(f, &stream);
+  start_op(&stream, OP_SEND_METADATA);
+  start_op(&stream, OP_STATUS);
+  run_until(f, T0 + MS(50));
+  send_text(&stream, "four", false, (void *)100);
+  run_until_idle(f);
+
+  bool success = true;
+  assert_int_equal(n_came(f, (void *)100, &success), 1);
+  assert_false(success);
+  assert_int_equal(f->clock.now_ns, T0 + MS(105));
+  assert_int_equal(f->transport.n_sent, 1);
+  assert_int_equal(stream.status, GRPC_STATUS_RESOURCE_EXHAUSTED);
+  assert_int_equal(unary_report(&stream).origin, WEIR_ORIGIN_LOCAL_LIMIT);
+  assert_int_equal(unary_report(&stream).reason, WEIR_REASON_LIMIT);
+  unary_fini(&stream);
+}
+
 /* --- what the server never saw --- */
 
 static void a_stream_that_the_server_never_saw_is_replayed_at_once(void **state) {
@@ -600,6 +625,7 @@ int main(void) {
       TEST(a_stream_let_go_in_its_backoff_gives_all_its_tags),
       TEST(shutdown_ends_a_streams_backoff_with_its_last_status),
       TEST(a_batch_after_the_end_of_a_backoff_fails_at_once),
+      TEST(a_message_above_the_limit_ends_a_stream_with_its_backoff),
       TEST(a_stream_that_the_server_never_saw_is_replayed_at_once),
       TEST(it_is_replayed_also_when_only_the_status_was_asked_for),
       TEST(sends_that_fail_are_held_until_another_attempt_has_sent_them),

@@ -398,6 +398,26 @@ static void a_refused_message_leaves_the_one_under_way_alone(void **state) {
   unary_fini(&stream);
 }
 
+static void a_message_that_the_core_refuses_may_be_started_again(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), MESSAGE("one")}, {AT_MS(2), MESSAGE("two")},
+                 {AT_MS(3), HEADERS_THEN(GRPC_STATUS_OK, "")}));
+  struct unary stream;
+  start_committed(f, &stream);
+  grpc_byte_buffer_destroy(stream.reply);
+  stream.reply = NULL;
+  f->transport.start_fails_at = f->transport.n_start_batches + 1;
+  assert_int_equal(start_op(&stream, OP_RECV_MESSAGE), GRPC_CALL_ERROR);
+  receive_again(&stream);
+  run_until(f, T0 + MS(2));
+
+  assert_true(came_with(f, OP_RECV_MESSAGE));
+  assert_true(unary_reply_is(&stream, "two"));
+  run_until_idle(f);
+  unary_fini(&stream);
+}
+
 static void a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped(void **state) {
   struct fixture *f = *state;
   fixture_open(f);
@@ -511,6 +531,7 @@ int main(void) {
       TEST(a_stream_whose_status_nobody_asks_for_gives_its_probe_back),
       TEST(an_operation_under_way_is_not_started_again),
       TEST(a_refused_message_leaves_the_one_under_way_alone),
+      TEST(a_message_that_the_core_refuses_may_be_started_again),
       TEST(a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped),
       TEST(what_comes_while_a_boundary_call_ends_waits_for_the_end),
       TEST(nothing_more_comes_from_a_unary_call_that_has_ended),
