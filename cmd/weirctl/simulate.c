@@ -41,7 +41,7 @@ struct run {
   struct weir_random random;
   struct weir__stack stack;
   void *states;
-  size_t n_admitted;
+  uint8_t n_admitted;
   weir_throttle *throttle;
   struct weir_inbound_facts inbound;
   struct weir_plan plan;
@@ -290,7 +290,7 @@ static bool suppose_retryable(const struct run *run, struct weir_outcome *outcom
 static bool fail_attempt(struct run *run) {
   struct weir_outcome outcome;
   struct weir_event event = event_of(run);
-  size_t n_layers = run->n_admitted;
+  uint8_t n_layers = run->n_admitted;
   return suppose_retryable(run, &outcome) &&
          weir__stack_settle(&run->stack, run->states, &event, &outcome, &run->plan, &n_layers) ==
              WEIR_DISPOSITION_RETRY &&
@@ -385,7 +385,7 @@ static void settle(struct run *run) {
   struct weir_event event = event_of(run);
   struct weir_breaker_snapshot breaker_before = look_at_breaker(run);
   uint32_t tokens_before = run->throttle != NULL ? weir_throttle_tokens_milli(run->throttle) : 0;
-  size_t n_unsettled = run->n_admitted;
+  uint8_t n_unsettled = run->n_admitted;
   answer->retry.asked = run->n_admitted == run->stack.n_layers;
   answer->breaker.asked = answer->breaker.enabled && answer->retry.asked;
   if (weir__stack_settle(&run->stack, run->states, &event, &answer->outcome, &run->plan,

@@ -51,7 +51,7 @@ static bool attempt_again(weir_call *call, int64_t now_ns) {
   weir__queue_unlock(call->queue);
   if (goes_on) {
     uint32_t n_attempts = call->plan.n_attempts;
-    size_t n_unsettled = call->n_unsettled;
+    uint8_t n_unsettled = call->n_unsettled;
     weir__call_begin_attempt(call, now_ns);
     weir__call_watch_time(call);
     if (resend(call, now_ns)) {
@@ -110,7 +110,7 @@ static void end_waiting(weir_call *call, const struct weir_event *event) {
     weir__call_end(call, event);
     weir__stream_end_waiting(call);
   } else if (weir__call_end_or_ask(call, event)) {
-    weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
+    weir__queue_push_ready(call->queue, &call->batch);
   }
 }
 

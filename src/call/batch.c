@@ -66,14 +66,10 @@ static grpc_call_error check_op(const grpc_op *op, unsigned claims) {
 
 /* The order of the core's own slots does not matter, only which types share one. */
 static const uint8_t slots[N_OP_TYPES] = {
-    [GRPC_OP_SEND_INITIAL_METADATA] = 0,
-    [GRPC_OP_SEND_MESSAGE] = WEIR__SEND_SLOT,
-    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = 2,
-    [GRPC_OP_SEND_STATUS_FROM_SERVER] = 2,
-    [GRPC_OP_RECV_INITIAL_METADATA] = WEIR__METADATA_SLOT,
-    [GRPC_OP_RECV_MESSAGE] = WEIR__RECEIVE_SLOT,
-    [GRPC_OP_RECV_STATUS_ON_CLIENT] = 5,
-    [GRPC_OP_RECV_CLOSE_ON_SERVER] = 5,
+    [GRPC_OP_SEND_INITIAL_METADATA] = 0,  [GRPC_OP_SEND_MESSAGE] = WEIR__SEND_SLOT,
+    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = 2, [GRPC_OP_SEND_STATUS_FROM_SERVER] = 2,
+    [GRPC_OP_RECV_INITIAL_METADATA] = 3,  [GRPC_OP_RECV_MESSAGE] = WEIR__RECEIVE_SLOT,
+    [GRPC_OP_RECV_STATUS_ON_CLIENT] = 5,  [GRPC_OP_RECV_CLOSE_ON_SERVER] = 5,
 };
 
 /* A batch's operations by type; NULL = there is none of that type. */

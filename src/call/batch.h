@@ -20,9 +20,6 @@
 
 #define WEIR__OP_BIT(type) ((uint8_t)(1u << (type)))
 
-/* Of a batch that begins with GRPC_OP_RECV_INITIAL_METADATA. */
-#define WEIR__METADATA_SLOT 3
-
 /* Of batches that begin with a message. */
 #define WEIR__SEND_SLOT 1
 #define WEIR__RECEIVE_SLOT 4

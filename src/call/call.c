@@ -63,9 +63,6 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
     return NULL;
   }
   atomic_init(&call->extras, extras);
-  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
-    call->completions[slot].slot = slot;
-  }
   atomic_init(&call->n_refs, 1);
   atomic_init(&call->n_app_refs, 1);
   call->queue = arguments->queue;
@@ -395,9 +392,8 @@ grpc_call_error weir__call_error_of(enum weir_error error) {
                                          : GRPC_CALL_ERROR;
 }
 
-void weir__call_abandon_batch(weir_call *call, struct weir__completion *completion) {
-  completion->ops = NULL;
-  weir__queue_abandon(call->queue, completion);
+void weir__call_abandon_batch(weir_call *call) {
+  weir__queue_abandon(call->queue);
   /* relaxed: the caller's share stays */
   (void)atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed);
 }
@@ -425,8 +421,8 @@ static bool is_end_of_stream(const weir_call *call, const struct weir__completio
          (completion->op_types & sends) == 0;
 }
 
-void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out) {
-  weir_call *call = weir__call_of(completion);
+void weir__call_hand_over_ready(weir_call *call, struct weir__completion *completion,
+                                grpc_event *event_out) {
   weir__call_hand_over(call, completion, is_end_of_stream(call, completion), event_out);
 }
 

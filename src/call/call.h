@@ -46,7 +46,7 @@ enum weir__call_state {
   WEIR__CALL_CANCELLED = 1u << 2,
   /* no attempt is started any more */
   WEIR__CALL_PARENT_CANCELLED = 1u << 3,
-  /* a batch of its own waits for the initial metadata of a one-batch call */
+  /* a batch of its own waits for the initial metadata of a one-batch call: `awaiting` is set */
   WEIR__CALL_METADATA_AWAITED = 1u << 4,
   /* the outcome, and what the caller sees of it, are set */
   WEIR__CALL_ENDED = 1u << 5,
@@ -106,7 +106,7 @@ struct weir__stream;
 
 struct weir_call {
   weir_completion_queue *queue;
-  struct weir__completion completions[WEIR__N_CLIENT_OPS]; /* by slot; not at the start */
+  struct weir__completion batch;         /* of a call in one batch; not at the start */
   struct weir__rules *rules;             /* a share; the call goes by them to its end */
   struct weir__environment *environment; /* theirs */
   weir_inbound *inbound;                 /* NULL = none */
@@ -143,10 +143,11 @@ struct weir_call {
 
   struct weir_plan plan;
   struct weir_outcome outcome; /* of the last attempt, then of the call */
-  size_t n_admitted;           /* layers that are owed a release */
-  size_t n_unsettled;          /* layers that have not heard of the outcome */
+  uint8_t n_admitted;          /* layers that are owed a release */
+  uint8_t n_unsettled;         /* layers that have not heard of the outcome */
 
-  struct weir__parent_watch *watch; /* NULL = none */
+  struct weir__parent_watch *watch;  /* NULL = none */
+  struct weir__completion *awaiting; /* see METADATA_AWAITED */
   /* set before CANCELLED; NULL with it = a plain one, or there was no memory */
   struct weir__cancellation *cancellation;
 
@@ -181,17 +182,8 @@ struct weir__call_arguments {
 /* NULL when there is no memory. */
 weir_call *weir__call_new(const struct weir__call_arguments *arguments);
 
-static inline weir_call *weir__call_of(struct weir__completion *completion) {
-  return WEIR__CONTAINER_OF(completion - completion->slot, weir_call, completions);
-}
-
 static inline struct weir_event weir__call_event_at(const weir_call *call, int64_t now_ns) {
   return (struct weir_event){.now_ns = now_ns, .random = call->environment->random};
-}
-
-/* The batch that WEIR__CALL_METADATA_AWAITED tells of. */
-static inline struct weir__completion *weir__call_metadata_completion(weir_call *call) {
-  return &call->completions[WEIR__METADATA_SLOT];
 }
 
 /* What the application has cancelled the call with; NULL = it has not, or it gave nothing. Any
@@ -282,20 +274,19 @@ bool weir__call_request_too_large(const weir_call *call, const struct weir__batc
 
 grpc_call_error weir__call_error_of(enum weir_error error);
 
-/* A batch's tag is owed from here on; `completion` is filled in. */
-static inline grpc_call_error
+/* A batch's tag is owed from here on; `completion` is filled in. As weir__queue_begin. */
+WEIR_MUST_CHECK static inline enum weir_error
 weir__call_begin_batch(weir_call *call, struct weir__completion *completion, void *tag) {
   enum weir_error error = weir__queue_begin(call->queue, completion, tag);
-  if (error != WEIR_OK) {
-    return weir__call_error_of(error);
+  if (error == WEIR_OK) {
+    /* relaxed: the caller has a share */
+    (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
   }
-  /* relaxed: the caller has a share */
-  (void)atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
-  return GRPC_CALL_OK;
+  return error;
 }
 
 /* A batch was begun, but nothing came of it. */
-void weir__call_abandon_batch(weir_call *call, struct weir__completion *completion);
+void weir__call_abandon_batch(weir_call *call);
 
 /* Lets a batch go whose event is for the application, but for its success: the call may be gone
  * afterwards. */
@@ -313,8 +304,9 @@ static inline void weir__call_let_go(weir_call *call, struct weir__completion *c
 void weir__call_hand_over(weir_call *call, struct weir__completion *completion, bool core_ok,
                           grpc_event *event_out);
 
-/* For the ready list: as weir__call_hand_over, of a batch that the core never got. */
-void weir__call_deliver_ready(struct weir__completion *completion, grpc_event *event_out);
+/* The same of a batch of a call in one batch, or beside it, that the core never got. */
+void weir__call_hand_over_ready(weir_call *call, struct weir__completion *completion,
+                                grpc_event *event_out);
 
 /* --- start.c --- */
 

@@ -62,7 +62,7 @@ void weir__call_conclude(weir_call *call, const struct weir_event *event) {
   /* release: what was just made, for a thread that hands out another batch; acquire: that batch */
   unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_acq_rel);
   if ((state & WEIR__CALL_METADATA_AWAITED) != 0) {
-    weir__queue_push_ready(call->queue, weir__call_metadata_completion(call));
+    weir__queue_push_ready(call->queue, call->awaiting);
   }
 }
 

@@ -72,7 +72,7 @@ static void end_waiting(weir_call *call, enum weir_fallback_result result, int64
     call->plan.reason = WEIR_REASON_CANCELLED;
   }
   conclude(call, result, now_ns);
-  weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
+  weir__queue_push_ready(call->queue, &call->batch);
 }
 
 void weir__fallback_cancelled(weir_call *call) {
@@ -109,7 +109,7 @@ static bool claim(void *waiter) {
 
 static void answer(void *waiter) {
   weir_call *call = waiter;
-  weir__queue_push_ready(call->queue, weir__one_batch_completion(call));
+  weir__queue_push_ready(call->queue, &call->batch);
 }
 
 static const struct weir__asking_waiter waiter_ops = {.claim = claim, .answer = answer};

@@ -13,8 +13,7 @@ static void op_init(grpc_op *op, grpc_op_type type, uint32_t flags) {
   op->reserved = NULL;
 }
 
-grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns,
-                                     struct weir__completion *completion) {
+grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   const struct weir_allocator *allocator = call->environment->allocator;
   const struct weir__request *request = &call->request;
@@ -43,26 +42,16 @@ grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message,
   ops[5].data.recv_status_on_client.status = &attempt->status;
   ops[5].data.recv_status_on_client.status_details = &attempt->details;
   ops[5].data.recv_status_on_client.error_string = &attempt->error_string;
-  grpc_call_error error = transport->call_start_batch(transport->context, attempt->core, ops,
-                                                      WEIR__N_CLIENT_OPS, completion);
+  grpc_call_error error = transport->call_start_batch(attempt->core, ops, WEIR__N_CLIENT_OPS,
+                                                      &call->batch, transport->context);
   weir__merged_metadata_fini(&merged, allocator); /* the call may be over, and gone */
   return error;
-}
-
-struct weir__completion *weir__one_batch_completion(weir_call *call) {
-  for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
-    if (call->completions[slot].ops == &weir__one_batch_ops) {
-      return &call->completions[slot];
-    }
-  }
-  return NULL;
 }
 
 bool weir__one_batch_resend(weir_call *call, int64_t now_ns) {
   grpc_byte_buffer *message = weir__request_replay_message(&call->request);
   if (message != NULL) {
-    grpc_call_error error =
-        weir__one_batch_send(call, message, now_ns, weir__one_batch_completion(call));
+    grpc_call_error error = weir__one_batch_send(call, message, now_ns);
     grpc_byte_buffer_destroy(message);
     if (error == GRPC_CALL_OK) {
       return true;
@@ -72,9 +61,13 @@ bool weir__one_batch_resend(weir_call *call, int64_t now_ns) {
   return false;
 }
 
+static weir_call *call_of(struct weir__completion *completion) {
+  return WEIR__CONTAINER_OF(completion, weir_call, batch);
+}
+
 static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
   (void)ok; /* always true in a batch with the status */
-  weir_call *call = weir__call_of(completion);
+  weir_call *call = call_of(completion);
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
   const grpc_byte_buffer *message = call->attempt.message;
   bool too_large =
@@ -101,11 +94,11 @@ static bool unary_on_event(struct weir__completion *completion, bool ok, grpc_ev
 
 /* A call that is on the ready list and has not ended is there because a fallback has answered. */
 static void unary_deliver(struct weir__completion *completion, grpc_event *event_out) {
-  weir_call *call = weir__call_of(completion);
+  weir_call *call = call_of(completion);
   if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_ENDED) == 0) {
     weir__fallback_conclude(call);
   }
-  weir__call_deliver_ready(completion, event_out);
+  weir__call_hand_over_ready(call, completion, event_out);
 }
 
 const struct weir__completion_ops weir__one_batch_ops = {

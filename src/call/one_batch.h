@@ -15,11 +15,7 @@ extern const struct weir__completion_ops weir__one_batch_ops;
 
 /* Sends the call's request on attempt.core, with `message`. The event may come before it
  * returns. */
-grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns,
-                                     struct weir__completion *completion);
-
-/* The call's one batch. */
-struct weir__completion *weir__one_batch_completion(weir_call *call);
+grpc_call_error weir__one_batch_send(weir_call *call, grpc_byte_buffer *message, int64_t now_ns);
 
 /* Sends the request once more, on a fresh attempt. False: it could not be; sets the
  * reason. After true the call may be

@@ -57,8 +57,8 @@ static bool watch_begin(struct weir__parent_watch *watch, weir_call *call) {
   op.data.recv_status_on_client.status_details = &watch->details;
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed); /* the batch has a share */
   call->watch = watch; /* its event may come before the batch is started to the end */
-  if (transport->call_start_batch(transport->context, watch->core, &op, 1,
-                                  &watch->held.completion) == GRPC_CALL_OK) {
+  if (transport->call_start_batch(watch->core, &op, 1, &watch->held.completion,
+                                  transport->context) == GRPC_CALL_OK) {
     return true;
   }
   call->watch = NULL;

@@ -12,50 +12,70 @@
 #include "src/call/stream.h"
 #include "src/call/stream_message.h"
 
-/* --- empty batches --- */
+/* --- batches that the core is never given --- */
 
-/* Its tag comes back at once, whatever the call does. In a block of its own, since any number may
- * be under way. */
-struct empty_batch {
+/* In a block of its own: few calls have one, and of those that are empty any number may be under
+ * way. */
+struct lone_batch {
   struct weir__completion completion;
   weir_call *call;
 };
 
-static void deliver_empty(struct weir__completion *completion, grpc_event *event_out) {
-  struct empty_batch *batch = WEIR__CONTAINER_OF(completion, struct empty_batch, completion);
-  weir_call *call = batch->call;
-  event_out->type = GRPC_OP_COMPLETE;
-  event_out->tag = completion->app_tag;
-  event_out->success = 1;
-  weir__queue_block_give(call->queue, batch);
-  weir__call_release(call);
-}
-
-static bool empty_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
+static bool lone_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
   (void)ok;
   (void)completion;
   (void)event_out;
   return false; /* never given to the core */
 }
 
-static const struct weir__completion_ops empty_ops = {.on_event = empty_on_event,
+/* NULL: it was not begun, for `error_out`. */
+static struct lone_batch *lone_begin(weir_call *call, const struct weir__completion_ops *ops,
+                                     void *tag, grpc_call_error *error_out) {
+  struct lone_batch *batch = weir__queue_block_take(call->queue);
+  if (batch == NULL) {
+    *error_out = GRPC_CALL_ERROR;
+    return NULL;
+  }
+  batch->completion.ops = ops;
+  batch->call = call;
+  enum weir_error error = weir__call_begin_batch(call, &batch->completion, tag);
+  if (error != WEIR_OK) {
+    *error_out = weir__call_error_of(error);
+    weir__queue_block_give(call->queue, batch);
+    return NULL;
+  }
+  return batch;
+}
+
+/* Gives the block back, and says what was in it. */
+static struct lone_batch lone_take_out(struct weir__completion *completion) {
+  struct lone_batch *block = WEIR__CONTAINER_OF(completion, struct lone_batch, completion);
+  struct lone_batch batch = *block;
+  weir__queue_block_give(batch.call->queue, block);
+  return batch;
+}
+
+/* --- empty batches --- */
+
+/* Its tag comes back at once, whatever the call does. */
+static void deliver_empty(struct weir__completion *completion, grpc_event *event_out) {
+  struct lone_batch batch = lone_take_out(completion);
+  event_out->type = GRPC_OP_COMPLETE;
+  event_out->tag = batch.completion.app_tag;
+  event_out->success = 1;
+  weir__call_release(batch.call);
+}
+
+static const struct weir__completion_ops empty_ops = {.on_event = lone_on_event,
                                                       .deliver = deliver_empty};
 
 static grpc_call_error start_empty(weir_call *call, void *tag) {
-  struct empty_batch *batch = weir__queue_block_take(call->queue);
-  if (batch == NULL) {
-    return GRPC_CALL_ERROR;
+  grpc_call_error error = GRPC_CALL_OK;
+  struct lone_batch *batch = lone_begin(call, &empty_ops, tag, &error);
+  if (batch != NULL) {
+    weir__queue_push_ready(call->queue, &batch->completion);
   }
-  batch->completion.ops = &empty_ops;
-  batch->call = call;
-  enum weir_error error = weir__queue_begin(call->queue, &batch->completion, tag);
-  if (error != WEIR_OK) {
-    weir__queue_block_give(call->queue, batch);
-    return weir__call_error_of(error);
-  }
-  atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
-  weir__queue_push_ready(call->queue, &batch->completion);
-  return GRPC_CALL_OK;
+  return error;
 }
 
 /* --- claims --- */
@@ -95,32 +115,39 @@ static void set_outputs(weir_call *call, const struct weir__batch *batch) {
   }
 }
 
+/* Where a batch of a call's first, or of a stream's, is written down. */
+static struct weir__completion *completion_of(weir_call *call, const struct weir__batch *batch) {
+  return call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH ? &call->batch
+                                                       : &call->stream->batches[batch->slot];
+}
+
 /* The batch's tag is owed from here on. */
 static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, void *tag,
                              const struct weir__completion_ops *ops) {
-  struct weir__completion *completion = &call->completions[batch->slot];
+  struct weir__completion *completion = completion_of(call, batch);
   completion->ops = ops;
+  completion->slot = batch->slot;
   completion->op_types = batch->op_types;
   completion->core_op_types = batch->op_types;
   completion->ok = false;
-  grpc_call_error error = weir__call_begin_batch(call, completion, tag);
-  if (error == GRPC_CALL_OK) {
-    set_outputs(call, batch);
+  enum weir_error error = weir__call_begin_batch(call, completion, tag);
+  if (error != WEIR_OK) {
+    return weir__call_error_of(error);
   }
-  return error;
+  set_outputs(call, batch);
+  return GRPC_CALL_OK;
 }
 
-/* Takes what may have to be sent again. False: there is no memory for what is needed at all. */
-static bool keep_request(weir_call *call, const struct weir__batch *batch) {
+/* Takes what may have to be sent again. */
+static void keep_request(weir_call *call, const struct weir__batch *batch) {
   if (call->plan.shape == WEIR_CALL_SHAPE_STREAM) {
     call->plan.replayable = call->environment->signals_trusted;
-    return weir__stream_open(call);
+    return;
   }
   weir__request_init(&call->request, batch);
   weir__request_keep(&call->request, call->plan.method->retry_options,
                      &call->environment->replay_budget, call->environment->allocator);
   call->plan.replayable = call->request.kept;
-  return true;
 }
 
 /* An application that hands its request's metadata on, or is a stack of its own, marks the call
@@ -148,9 +175,7 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     call->plan.reason = WEIR_REASON_LIMIT;
     return GRPC_CALL_OK;
   }
-  if (!keep_request(call, batch)) {
-    return GRPC_CALL_ERROR;
-  }
+  keep_request(call, batch);
   plan_owner(call, batch);
   enum weir_admission admission =
       weir__stack_admit(stack, call->layer_states, event, &call->plan, &call->n_admitted);
@@ -182,14 +207,12 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     weir__call_cancel_core(call, core);
   }
   weir__call_watch_time(call);
-  return one_batch ? weir__one_batch_send(call, call->request.message, event->now_ns,
-                                          &call->completions[batch->slot])
+  return one_batch ? weir__one_batch_send(call, call->request.message, event->now_ns)
                    : weir__stream_start(call, batch, event->now_ns);
 }
 
 /* Nothing came of the first batch: as if it had not been started. */
-static void undo_first(weir_call *call, const struct weir__batch *batch,
-                       const struct weir_event *event, int64_t deadline_at_ns) {
+static void undo_first(weir_call *call, const struct weir_event *event, int64_t deadline_at_ns) {
   weir__stack_release(&call->rules->stack, call->layer_states, event, &call->plan,
                       call->n_admitted);
   memset(call->layer_states, 0, call->rules->stack.states_bytes);
@@ -206,7 +229,7 @@ static void undo_first(weir_call *call, const struct weir__batch *batch,
   call->attempt.details = grpc_empty_slice();
   weir__queue_unlock(call->queue);
   weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
-  weir__call_abandon_batch(call, &call->completions[batch->slot]);
+  weir__call_abandon_batch(call);
   /* Last: another thread may be waiting to be the first. */
   atomic_fetch_and(&call->state,
                    ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
@@ -235,67 +258,83 @@ static void end_unsent(weir_call *call, struct weir__completion *completion,
 
 static grpc_call_error start_first(weir_call *call, const struct weir__batch *batch, void *tag) {
   bool one_batch = (batch->op_types & WEIR__UNARY_OPS) == WEIR__UNARY_OPS;
-  grpc_call_error error =
-      begin(call, batch, tag, one_batch ? &weir__one_batch_ops : &weir__stream_ops);
+  call->plan.shape = one_batch ? WEIR_CALL_SHAPE_ONE_BATCH : WEIR_CALL_SHAPE_STREAM;
+  grpc_call_error error = GRPC_CALL_ERROR;
+  if (one_batch || weir__stream_open(call)) {
+    error = begin(call, batch, tag, one_batch ? &weir__one_batch_ops : &weir__stream_ops);
+  }
   if (error != GRPC_CALL_OK) {
+    weir__call_drop_request(call);
     atomic_fetch_and(&call->state, ~(unsigned)WEIR__CALL_STARTING);
     return error;
   }
   struct weir_event event = weir__call_event_at(call, weir__queue_now_ns(call->queue));
   int64_t deadline_at_ns = call->plan.deadline_at_ns; /* before the layers bring it nearer */
-  call->plan.shape = one_batch ? WEIR_CALL_SHAPE_ONE_BATCH : WEIR_CALL_SHAPE_STREAM;
   call->plan.started_at_ns = event.now_ns;
   bool refused = false;
   error = first_attempt(call, batch, &event, &refused);
   if (error != GRPC_CALL_OK) {
-    undo_first(call, batch, &event, deadline_at_ns);
+    undo_first(call, &event, deadline_at_ns);
   } else if (refused) {
-    end_unsent(call, &call->completions[batch->slot], &event);
+    end_unsent(call, completion_of(call, batch), &event);
   }
   return error;
 }
 
-/* Never given to the core. */
-static const struct weir__completion_ops beside_ops = {.on_event = empty_on_event,
-                                                       .deliver = weir__call_deliver_ready};
+static void deliver_beside(struct weir__completion *completion, grpc_event *event_out) {
+  struct lone_batch batch = lone_take_out(completion);
+  weir__call_hand_over_ready(batch.call, &batch.completion, event_out);
+}
+
+static const struct weir__completion_ops beside_ops = {.on_event = lone_on_event,
+                                                       .deliver = deliver_beside};
 
 /* A batch beside, or after, a one-batch call. While that is under way, only the initial metadata
  * can be left to ask for: they come with its end. */
-static void start_beside_one_batch(weir_call *call, const struct weir__batch *batch) {
+static grpc_call_error start_beside_one_batch(weir_call *call, const struct weir__batch *batch,
+                                              void *tag) {
+  grpc_call_error error = GRPC_CALL_OK;
+  struct lone_batch *beside = lone_begin(call, &beside_ops, tag, &error);
+  if (beside == NULL) {
+    return error;
+  }
+  beside->completion.slot = batch->slot;
+  beside->completion.op_types = batch->op_types;
+  set_outputs(call, batch);
   unsigned state = WEIR__CALL_ENDED;
   if (batch->recv_initial_metadata != NULL) {
+    call->awaiting = &beside->completion;
     /* release: the batch, for the thread that ends the call; acquire: what it left, if it has */
     state =
         atomic_fetch_or_explicit(&call->state, WEIR__CALL_METADATA_AWAITED, memory_order_acq_rel);
   }
   if ((state & WEIR__CALL_ENDED) != 0) {
-    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+    weir__queue_push_ready(call->queue, &beside->completion);
   }
+  return GRPC_CALL_OK;
 }
 
 /* A batch after the first. */
 static grpc_call_error start_further(weir_call *call, const struct weir__batch *batch, void *tag) {
-  bool one_batch = call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH;
-  grpc_call_error error = begin(call, batch, tag, one_batch ? &beside_ops : &weir__stream_ops);
+  if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
+    return start_beside_one_batch(call, batch, tag);
+  }
+  grpc_call_error error = begin(call, batch, tag, &weir__stream_ops);
   if (error != GRPC_CALL_OK) {
     return error;
-  }
-  if (one_batch) {
-    start_beside_one_batch(call, batch);
-    return GRPC_CALL_OK;
   }
   /* Until the call has ended, the attempt may be changing. acquire: pairs with its end */
   bool ended = (atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_ENDED) != 0;
   if (ended && call->attempt.core == NULL) {
     /* It ended before it was sent: nothing is left to be sent or received. */
-    weir__queue_push_ready(call->queue, &call->completions[batch->slot]);
+    weir__queue_push_ready(call->queue, completion_of(call, batch));
     return GRPC_CALL_OK;
   }
   int64_t now_ns = batch->send_initial_metadata != NULL ? weir__queue_now_ns(call->queue)
                                                         : 0; /* only it tells a time */
   error = weir__stream_start(call, batch, now_ns);
   if (error != GRPC_CALL_OK) {
-    weir__call_abandon_batch(call, &call->completions[batch->slot]);
+    weir__call_abandon_batch(call);
   }
   return error;
 }
@@ -346,8 +385,9 @@ grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_
   if (reserved != NULL) {
     return GRPC_CALL_ERROR;
   }
-  if (nops == 1 && weir__stream_message_fits(call, ops)) {
-    return weir__stream_message_start(call, ops, tag);
+  weir__stream_message_fn *start = nops == 1 ? weir__stream_message_way(call, ops) : NULL;
+  if (start != NULL) {
+    return start(call, ops, tag);
   }
   return start_batch(call, ops, nops, tag);
 }

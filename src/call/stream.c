@@ -153,17 +153,17 @@ static bool in_slot(uint8_t slots, uint8_t slot) {
 /* Whether the pending batch in `slot` is over. */
 static bool is_done_locked(const struct weir__stream *stream, uint8_t slot) {
   return in_slot(stream->guarded.pending, slot) &&
-         (stream->call->completions[slot].op_types & stream->guarded.marks.undone) == 0;
+         (stream->batches[slot].op_types & stream->guarded.marks.undone) == 0;
 }
 
 static bool has_failed_locked(const struct weir__stream *stream, uint8_t slot) {
-  uint8_t op_types = stream->call->completions[slot].op_types;
+  uint8_t op_types = stream->batches[slot].op_types;
   bool has_status = (op_types & WEIR__OP_BIT(GRPC_OP_RECV_STATUS_ON_CLIENT)) != 0;
   return !has_status && (op_types & stream->guarded.marks.failed) != 0;
 }
 
 static void hand_out_locked(struct weir__stream *stream, uint8_t slot, struct step *step) {
-  stream->call->completions[slot].ok = !has_failed_locked(stream, slot);
+  stream->batches[slot].ok = !has_failed_locked(stream, slot);
   stream->guarded.pending &= (uint8_t) ~(1u << slot);
   step->handed |= (uint8_t)(1u << slot);
 }
@@ -171,7 +171,7 @@ static void hand_out_locked(struct weir__stream *stream, uint8_t slot, struct st
 /* Hands out what is over and has none of `but_not`. */
 static void hand_out_done_locked(struct weir__stream *stream, uint8_t but_not, struct step *step) {
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
-    if (is_done_locked(stream, slot) && (stream->call->completions[slot].op_types & but_not) == 0) {
+    if (is_done_locked(stream, slot) && (stream->batches[slot].op_types & but_not) == 0) {
       hand_out_locked(stream, slot, step);
     }
   }
@@ -184,7 +184,7 @@ static bool hand_out_sent_locked(struct weir__stream *stream, struct step *step)
     if (!is_done_locked(stream, slot)) {
       continue;
     }
-    if ((stream->call->completions[slot].op_types & WEIR__RECEIVES) == 0 &&
+    if ((stream->batches[slot].op_types & WEIR__RECEIVES) == 0 &&
         !has_failed_locked(stream, slot)) {
       hand_out_locked(stream, slot, step);
     } else {
@@ -202,7 +202,7 @@ static void drop_replay_locked(struct weir__stream *stream) {
 /* Whether each pending batch waits for its own event of the core only. */
 static bool all_pending_are_passed_locked(const struct weir__stream *stream) {
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
-    const struct weir__completion *completion = &stream->call->completions[slot];
+    const struct weir__completion *completion = &stream->batches[slot];
     if (in_slot(stream->guarded.pending, slot) &&
         ((completion->op_types & stream->guarded.marks.undone & ~completion->core_op_types) != 0 ||
          (completion->op_types & stream->guarded.marks.failed) != 0)) {
@@ -356,9 +356,10 @@ static void note_event_locked(struct weir__stream *stream, uint8_t op_types, boo
 
 static void push_handed(weir_call *call, uint8_t slots) {
   weir_completion_queue *queue = call->queue;
+  struct weir__stream *stream = call->stream;
   for (uint8_t slot = 0; slots != 0; slot++, slots >>= 1) {
     if ((slots & 1) != 0) {
-      weir__queue_push_ready(queue, &call->completions[slot]); /* with the last, the call may go */
+      weir__queue_push_ready(queue, &stream->batches[slot]); /* with the last, the call may go */
     }
   }
 }
@@ -441,13 +442,13 @@ static bool direct_on_event(weir_call *call, struct weir__completion *completion
 
 /* A batch of the application's. */
 static bool stream_on_event(struct weir__completion *completion, bool ok, grpc_event *event_out) {
-  weir_call *call = weir__call_of(completion);
+  struct weir__stream *stream = weir__stream_of(completion);
+  weir_call *call = stream->call;
   uint8_t op_types = completion->core_op_types;
   ok = note_received(call, op_types, ok);
   if (is_direct(call)) {
     return direct_on_event(call, completion, ok, event_out);
   }
-  struct weir__stream *stream = call->stream;
   pthread_mutex_lock(&stream->guarded.lock);
   if (is_direct(call)) { /* now: the notes are not kept any more */
     pthread_mutex_unlock(&stream->guarded.lock);
@@ -460,7 +461,7 @@ static bool stream_on_event(struct weir__completion *completion, bool ok, grpc_e
 }
 
 static void stream_deliver(struct weir__completion *completion, grpc_event *event_out) {
-  weir__call_hand_over(weir__call_of(completion), completion, completion->ok, event_out);
+  weir__call_hand_over(weir__stream_of(completion)->call, completion, completion->ok, event_out);
 }
 
 const struct weir__completion_ops weir__stream_ops = {
@@ -596,7 +597,7 @@ __attribute__((noinline)) static uint8_t start_limited_locked(struct weir__strea
 static grpc_call_error start_locked(struct weir__stream *stream, const struct weir__batch *batch,
                                     int64_t now_ns) {
   weir_call *call = stream->call;
-  struct weir__completion *completion = &call->completions[batch->slot];
+  struct weir__completion *completion = &stream->batches[batch->slot];
   bool kept = false;
   if (!keep_locked(stream, batch, &kept)) {
     return GRPC_CALL_ERROR;

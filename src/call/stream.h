@@ -57,6 +57,7 @@ struct weir__stream_marks {
 /* A block of its own, beside the call's. */
 struct weir__stream {
   weir_call *call;
+  struct weir__completion batches[WEIR__N_CLIENT_OPS]; /* the application's, by slot */
   struct weir__held own[WEIR__N_OWN_BATCHES]; /* by enum weir__own_batch, which is the slot */
   struct weir__timer timer;                   /* of the attempt, see stream_timer.h */
   struct {
@@ -95,6 +96,11 @@ struct weir__stream {
 _Static_assert(sizeof(struct weir__stream) <= WEIR__QUEUE_BLOCK_BYTES, "it fits into a block");
 
 extern const struct weir__completion_ops weir__stream_ops;
+
+/* Of a batch of the application's. */
+static inline struct weir__stream *weir__stream_of(struct weir__completion *completion) {
+  return WEIR__CONTAINER_OF(completion - completion->slot, struct weir__stream, batches);
+}
 
 /* Makes what a call that is being started needs to be one in several batches. False: there is no
  * memory. Where the core's signals can't be trusted it counts as committed. */

@@ -49,8 +49,8 @@ grpc_call_error weir__stream_pass(weir_call *call, const struct weir__batch *bat
     }
     n_ops++;
   }
-  grpc_call_error error = transport->call_start_batch(transport->context, call->attempt.core, ops,
-                                                      n_ops, &call->completions[batch->slot]);
+  grpc_call_error error = transport->call_start_batch(
+      call->attempt.core, ops, n_ops, &call->stream->batches[batch->slot], transport->context);
   weir__merged_metadata_fini(&merged, allocator); /* the call may be over, and gone */
   return error;
 }
@@ -58,7 +58,7 @@ grpc_call_error weir__stream_pass(weir_call *call, const struct weir__batch *bat
 bool weir__stream_ask_again_locked(struct weir__stream *stream, uint8_t slot) {
   weir_call *call = stream->call;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
-  struct weir__completion *completion = &call->completions[slot];
+  struct weir__completion *completion = &stream->batches[slot];
   completion->core_op_types =
       completion->op_types & WEIR__RECEIVES & (uint8_t)~stream->guarded.marks.unclaimed;
   stream->guarded.marks.unclaimed &= (uint8_t)~completion->op_types;
@@ -75,7 +75,7 @@ bool weir__stream_ask_again_locked(struct weir__stream *stream, uint8_t slot) {
   if (n_ops == 0) {
     return true;
   }
-  if (transport->call_start_batch(transport->context, call->attempt.core, ops, n_ops, completion) !=
+  if (transport->call_start_batch(call->attempt.core, ops, n_ops, completion, transport->context) !=
       GRPC_CALL_OK) {
     return false;
   }
@@ -100,7 +100,7 @@ static bool own_start_locked(struct weir__stream *stream, enum weir__own_batch n
   }
   /* relaxed: some batch, or the application, has a share */
   atomic_fetch_add_explicit(&call->n_refs, 1, memory_order_relaxed);
-  if (transport->call_start_batch(transport->context, call->attempt.core, ops, n_ops, completion) !=
+  if (transport->call_start_batch(call->attempt.core, ops, n_ops, completion, transport->context) !=
       GRPC_CALL_OK) {
     weir__queue_let_go(call->queue, held);
     atomic_fetch_sub_explicit(&call->n_refs, 1, memory_order_relaxed);
@@ -150,7 +150,7 @@ void weir__stream_renew_locked(struct weir__stream *stream) {
   weir__stream_timer_renew_locked(stream);
   memset(&stream->guarded.marks, 0, sizeof stream->guarded.marks);
   for (uint8_t slot = 0; slot < WEIR__N_CLIENT_OPS; slot++) {
-    struct weir__completion *completion = &stream->call->completions[slot];
+    struct weir__completion *completion = &stream->batches[slot];
     if ((stream->guarded.pending & (1u << slot)) != 0) {
       stream->guarded.marks.undone |= completion->op_types;
       completion->core_op_types = 0;

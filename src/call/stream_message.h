@@ -14,24 +14,32 @@
 
 #include "src/call/call.h"
 
-/* Whether a batch of `op` alone may go this way. Inline: it is asked of each batch. */
-static inline bool weir__stream_message_fits(const weir_call *call, const grpc_op *op) {
+typedef grpc_call_error weir__stream_message_fn(weir_call *call, const grpc_op *op, void *tag);
+
+/* Start a batch of one message. Anything but GRPC_CALL_OK: it was not. */
+weir__stream_message_fn weir__stream_receive;
+weir__stream_message_fn weir__stream_send;
+
+/* Which of the two starts a batch of `op` alone; NULL = it may not go this way. Inline: it is asked
+ * of each batch. */
+static inline weir__stream_message_fn *weir__stream_message_way(const weir_call *call,
+                                                                const grpc_op *op) {
   const unsigned bits = WEIR__CALL_DIRECT | WEIR__CALL_ENDED;
   /* acquire: pairs with who made the call direct */
   if ((atomic_load_explicit(&call->state, memory_order_acquire) & bits) != WEIR__CALL_DIRECT ||
       op->flags != 0 || op->reserved != NULL) {
-    return false;
+    return NULL;
   }
   const struct weir_method_policy *method = call->plan.method;
-  if (op->op == GRPC_OP_RECV_MESSAGE) {
-    return method->max_response_bytes == WEIR_NO_LIMIT_BYTES &&
-           atomic_load_explicit(&call->progress, memory_order_relaxed) == WEIR__PROGRESS_DONE;
+  if (op->op == GRPC_OP_RECV_MESSAGE && method->max_response_bytes == WEIR_NO_LIMIT_BYTES &&
+      atomic_load_explicit(&call->progress, memory_order_relaxed) == WEIR__PROGRESS_DONE) {
+    return weir__stream_receive;
   }
-  return op->op == GRPC_OP_SEND_MESSAGE && method->max_request_bytes == WEIR_NO_LIMIT_BYTES &&
-         op->data.send_message.send_message != NULL;
+  if (op->op == GRPC_OP_SEND_MESSAGE && method->max_request_bytes == WEIR_NO_LIMIT_BYTES &&
+      op->data.send_message.send_message != NULL) {
+    return weir__stream_send;
+  }
+  return NULL;
 }
-
-/* Starts it. Anything but GRPC_CALL_OK: it was not. */
-grpc_call_error weir__stream_message_start(weir_call *call, const grpc_op *op, void *tag);
 
 #endif /* WEIR_SRC_CALL_STREAM_MESSAGE_H */

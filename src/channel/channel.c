@@ -24,9 +24,8 @@
 #include "src/time/clock.h"
 #include "src/time/timespec.h"
 
-/* A slab that holds three calls: a blocking queue has one under way, and its predecessors'
- * replies. */
-#define BLOCKING_SLAB_BYTES 4096
+/* A blocking queue has one call under way, and its predecessors' replies. */
+#define BLOCKING_SLAB_BLOCKS 3
 
 /* --- the core's channel --- */
 
@@ -326,7 +325,7 @@ weir_completion_queue *weir__channel_take_queue(weir_channel *channel) {
                                                        .clock = NULL,
                                                        .transport = channel->transport,
                                                        .type = GRPC_CQ_NEXT,
-                                                       .slab_bytes = BLOCKING_SLAB_BYTES});
+                                                       .slab_blocks = BLOCKING_SLAB_BLOCKS});
 }
 
 void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue) {

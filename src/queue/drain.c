@@ -247,8 +247,8 @@ bool weir__queue_on_other_event(weir_completion_queue *queue, grpc_event *event)
 
 /* Takes what the core has now, without a wait. False: nothing. */
 static bool hear_core(weir_completion_queue *queue, grpc_event *event_out) {
-  *event_out = queue->head.transport->queue_next(queue->head.transport->context, queue->head.core,
-                                                 gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  *event_out = queue->head.transport->queue_next(
+      queue->head.core, gpr_inf_past(GPR_CLOCK_MONOTONIC), queue->head.transport->context);
   return event_out->type == GRPC_OP_COMPLETE;
 }
 
@@ -263,8 +263,8 @@ static grpc_event sleep_watchfully(weir_completion_queue *queue, gpr_timespec de
     uint64_t watch = atomic_load(&queue->watch);
     struct patience patience = patience_until(queue, deadline);
     bool watching = watch_join(queue, watch);
-    event = queue->head.transport->queue_next(queue->head.transport->context, queue->head.core,
-                                              patience.until);
+    event = queue->head.transport->queue_next(queue->head.core, patience.until,
+                                              queue->head.transport->context);
     if (watching) {
       watch_leave(queue, watch);
     }

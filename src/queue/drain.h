@@ -51,7 +51,7 @@ static inline bool weir__queue_drain(weir_completion_queue *queue, gpr_timespec 
     return weir__queue_drain_stirred(queue, deadline, event_out);
   }
   *event_out =
-      queue->head.transport->queue_next(queue->head.transport->context, queue->head.core, deadline);
+      queue->head.transport->queue_next(queue->head.core, deadline, queue->head.transport->context);
   atomic_fetch_sub(&queue->head.stir, 1);
   return weir__queue_on_core_event(queue, event_out);
 }

@@ -11,8 +11,6 @@
 #include "src/queue/pluck.h"
 #include "src/time/clock.h"
 
-#define DEFAULT_SLAB_BYTES 65536
-
 /* --- life --- */
 
 static void queue_free(weir_completion_queue *queue) {
@@ -54,7 +52,7 @@ weir_completion_queue *weir__queue_new(const struct weir__queue_options *options
   atomic_init(&queue->next_due_at_ns, WEIR_NO_DEADLINE);
   weir__expiry_init(&queue->expiry);
   weir__slab_pool_init(&queue->blocks, allocator,
-                       options->slab_bytes != 0 ? options->slab_bytes : DEFAULT_SLAB_BYTES,
+                       options->slab_blocks != 0 ? options->slab_blocks : WEIR__SLAB_MAX_BLOCKS,
                        WEIR__QUEUE_BLOCK_BYTES);
   pthread_mutex_init(&queue->guarded.lock, NULL);
   if (!kind_init(queue, options)) {
@@ -124,7 +122,7 @@ void *weir__queue_block_take(weir_completion_queue *queue) {
   void *block = weir__slab_take(&queue->blocks);
   if (block != NULL) {
     /* Not by a constant: libc's loop is better than an inlined one. */
-    memset(block, 0, queue->blocks.block_bytes);
+    memset(block, 0, queue->blocks.block_bytes - WEIR__SLAB_OWN_BYTES);
   }
   return block;
 }
@@ -159,8 +157,7 @@ void weir__queue_unhold(weir_completion_queue *queue) {
   }
 }
 
-void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *completion) {
-  (void)completion;
+void weir__queue_abandon(weir_completion_queue *queue) {
   weir__queue_settle(queue);
 }
 
@@ -248,7 +245,7 @@ void weir__queue_ring(weir_completion_queue *queue, void *tag) {
   grpc_call *bell = queue->guarded.bell;
   pthread_mutex_unlock(&queue->guarded.lock);
   grpc_call_error error =
-      queue->head.transport->call_start_batch(queue->head.transport->context, bell, NULL, 0, tag);
+      queue->head.transport->call_start_batch(bell, NULL, 0, tag, queue->head.transport->context);
   assert(error == GRPC_CALL_OK);
   (void)error;
 }

@@ -21,11 +21,12 @@
 #include <weir/error.h>
 
 #include "src/queue/completion.h"
+#include "src/queue/slab.h"
 #include "src/queue/timer_heap.h"
 #include "src/transport/transport.h"
 
-/* Bytes of a block for one call. */
-#define WEIR__QUEUE_BLOCK_BYTES 1024
+/* Bytes of a block for one call: with what the pool has of it, cache lines. */
+#define WEIR__QUEUE_BLOCK_BYTES (14 * WEIR__SLAB_LINE_BYTES - WEIR__SLAB_OWN_BYTES)
 
 struct weir__queue_options {
   const struct weir_allocator *allocator; /* NULL = malloc */
@@ -33,7 +34,7 @@ struct weir__queue_options {
   const struct weir__transport *transport;
   grpc_cq_completion_type type;
   grpc_cq_polling_type polling;
-  size_t slab_bytes; /* 0 = for many calls at once */
+  size_t slab_blocks; /* the least that is asked of the allocator at once; 0 = for many calls */
 
   /* Callback queues only. */
   grpc_completion_queue_functor *shutdown_callback; /* NULL = none */
@@ -103,7 +104,7 @@ WEIR_MUST_CHECK static inline enum weir_error weir__queue_begin(weir_completion_
 }
 
 /* A batch that was begun is not to be, its tag never comes. */
-void weir__queue_abandon(weir_completion_queue *queue, struct weir__completion *completion);
+void weir__queue_abandon(weir_completion_queue *queue);
 
 /* A batch has ended without the core: hand out its tag. Any thread, also from within on_event,
  * deliver and on_due; no lock is held. */

@@ -1,7 +1,8 @@
 /* slab – memory for calls in blocks of one size, told from any other address without reading it.
  *
  * Taking and giving back is lock-free in the steady state. Memory goes back to the allocator only
- * with the whole pool, so the set of slabs only grows, and can be asked without a lock.
+ * with the whole pool, so the set of slabs only grows, and can be asked without a lock. It grows by
+ * a sixteenth, so that little is had that is not used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_SLAB_H
@@ -17,33 +18,44 @@
 
 struct weir__slab;
 
-struct weir__slab_index;
-
-/* In front of a slab's blocks. */
-#define WEIR__SLAB_HEADER_BYTES 576
-
 #define WEIR__SLAB_MAX_BLOCKS 64 /* the bits of a mask */
+
+#define WEIR__SLAB_LINE_BYTES 64 /* of a cache; each block begins with one */
 
 /* Of a block that has no time to mind. */
 #define WEIR__SLAB_NEVER INT64_MAX
 
-struct weir__slab_pool {
-  _Atomic(uintptr_t) last_owned; /* the slab that weir__slab_owns found last; none at first */
-  uintptr_t slab_mask;           /* of an address: which slab */
-  uintptr_t block_mask;          /* of an address less the header: where in its block */
-  size_t block_bytes;            /* a power of two, at least the cache line */
-  unsigned block_shift;          /* which one */
-  size_t slab_bytes;             /* a power of two; slabs are aligned to it */
-  const struct weir_allocator *allocator;
-  _Atomic(struct weir__slab *) hint;        /* where a free block was last seen */
-  _Atomic(struct weir__slab_index *) index; /* by address; when it grows, the old ones stay */
-  pthread_mutex_t grow_lock;                /* taken only to add slabs */
-  struct weir__slab *allocations;           /* guarded by grow_lock */
+/* One allocation: slabs, and all of their blocks, in a row. */
+struct weir__slab_region {
+  uintptr_t first; /* of the blocks */
+  uintptr_t n_bytes;
+  void *memory;
+  struct weir__slab_region *older; /* the one that was added before; NULL = none */
+  size_t n_slabs;                  /* of the pool, with these */
+
+  /* All that the pool had with this one. A reader may be in those of older ones, which stay. */
+  size_t n_regions;
+  const struct weir__slab_region *by_address[];
 };
 
-/* `slab_bytes` holds at least one block and the slab's own header. */
+struct weir__slab_pool {
+  /* where weir__slab_owns found the last one; an empty one at first */
+  _Atomic(const struct weir__slab_region *) last_owned;
+  _Atomic(struct weir__slab *) hint;          /* where a free block was last seen */
+  _Atomic(struct weir__slab_region *) newest; /* NULL = none */
+  const struct weir_allocator *allocator;
+  size_t block_bytes;        /* with what the pool has of it; a multiple of a line */
+  size_t n_blocks;           /* of a slab */
+  pthread_mutex_t grow_lock; /* taken only to add slabs */
+};
+
+/* What the pool has of each block: where it belongs to. */
+#define WEIR__SLAB_OWN_BYTES sizeof(uintptr_t)
+
+/* `n_blocks` is how many a slab has, the least that is asked of the allocator at once: 1 to
+ * WEIR__SLAB_MAX_BLOCKS. */
 void weir__slab_pool_init(struct weir__slab_pool *pool, const struct weir_allocator *allocator,
-                          size_t slab_bytes, size_t block_bytes);
+                          size_t n_blocks, size_t block_bytes);
 
 /* Every block has been given back. */
 void weir__slab_pool_fini(struct weir__slab_pool *pool);
@@ -72,18 +84,19 @@ typedef void weir__slab_visit_fn(void *context, void *block, _Atomic int64_t *ti
 bool weir__slab_walk_on(const struct weir__slab_pool *pool, struct weir__slab_walk *walk,
                         weir__slab_visit_fn *visit, void *context);
 
-/* Whether a slab of the pool begins at `base`. */
-bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t base);
+/* Whether `address` is one of a block's, of any region of the pool. */
+bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t address);
 
-/* Whether `address` lies inside a block of the pool, behind its first byte: the address of the
- * block itself is what its user shows to others, who may give it any meaning. Never dereferences
- * it. */
+/* Whether `address` lies inside a block of the pool, and not where a cache line begins: the address
+ * of the block itself is what its user shows to others, who may give it any meaning. Never
+ * dereferences it. */
 static inline bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
-  uintptr_t base = (uintptr_t)address & pool->slab_mask;
-  /* relaxed: a slab that was ever found stays one */
-  return (base == atomic_load_explicit(&pool->last_owned, memory_order_relaxed) ||
-          weir__slab_is_owned(pool, base)) &&
-         (((uintptr_t)address - WEIR__SLAB_HEADER_BYTES) & pool->block_mask) != 0;
+  /* acquire: the region */
+  const struct weir__slab_region *last =
+      atomic_load_explicit(&pool->last_owned, memory_order_acquire);
+  return ((uintptr_t)address - last->first < last->n_bytes ||
+          weir__slab_is_owned(pool, (uintptr_t)address)) &&
+         (uintptr_t)address % WEIR__SLAB_LINE_BYTES != 0;
 }
 
 #endif /* WEIR_SRC_QUEUE_SLAB_H */

@@ -136,16 +136,16 @@ static void *state_of(const struct weir__layer *layer, void *states) {
 
 enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
                                       const struct weir_event *event, struct weir_plan *plan,
-                                      size_t *n_admitted_out) {
+                                      uint8_t *n_admitted_out) {
   const struct weir__layer *end = stack->layers + stack->n_layers;
   for (const struct weir__layer *layer = stack->layers; layer != end; layer++) {
     if (layer->hooks.admit != NULL && layer->hooks.admit(layer->self, state_of(layer, states),
                                                          event, plan) == WEIR_ADMISSION_REFUSE) {
-      *n_admitted_out = (size_t)(layer - stack->layers);
+      *n_admitted_out = (uint8_t)(layer - stack->layers);
       return WEIR_ADMISSION_REFUSE;
     }
   }
-  *n_admitted_out = stack->n_layers;
+  *n_admitted_out = (uint8_t)stack->n_layers;
   return WEIR_ADMISSION_PROCEED;
 }
 
@@ -174,14 +174,14 @@ void weir__stack_progress(const struct weir__stack *stack, void *states,
 enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *states,
                                          const struct weir_event *event,
                                          const struct weir_outcome *outcome, struct weir_plan *plan,
-                                         size_t *n_layers) {
+                                         uint8_t *n_layers) {
   const struct weir__layer *layer = stack->layers + *n_layers;
   while (layer != stack->layers) {
     layer--;
     if (layer->hooks.settle != NULL &&
         layer->hooks.settle(layer->self, state_of(layer, states), event, outcome, plan) ==
             WEIR_DISPOSITION_RETRY) {
-      *n_layers = (size_t)(layer - stack->layers);
+      *n_layers = (uint8_t)(layer - stack->layers);
       return WEIR_DISPOSITION_RETRY;
     }
   }
@@ -201,7 +201,7 @@ void weir__stack_present(const struct weir__stack *stack, const struct weir_outc
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, const struct weir_plan *plan,
-                         size_t n_admitted) {
+                         uint8_t n_admitted) {
   for (const struct weir__layer *layer = stack->layers + n_admitted; layer != stack->layers;) {
     layer--;
     if (layer->hooks.release != NULL) {

@@ -15,6 +15,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <weir/allocator.h>
 #include <weir/channel.h>
@@ -71,7 +72,7 @@ void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer);
  * released. */
 enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
                                       const struct weir_event *event, struct weir_plan *plan,
-                                      size_t *n_admitted_out);
+                                      uint8_t *n_admitted_out);
 
 /* Asks every layer for a further attempt at plan->resume_at_ns. */
 enum weir_admission weir__stack_resume(const struct weir__stack *stack, void *states,
@@ -85,7 +86,7 @@ void weir__stack_progress(const struct weir__stack *stack, void *states,
 enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *states,
                                          const struct weir_event *event,
                                          const struct weir_outcome *outcome, struct weir_plan *plan,
-                                         size_t *n_layers);
+                                         uint8_t *n_layers);
 
 /* Asks every layer what the caller is to see of a failure. */
 void weir__stack_present(const struct weir__stack *stack, const struct weir_outcome *outcome,
@@ -93,7 +94,7 @@ void weir__stack_present(const struct weir__stack *stack, const struct weir_outc
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, const struct weir_plan *plan,
-                         size_t n_admitted);
+                         uint8_t n_admitted);
 
 /* Has the breaker's layer find out about a method that was registered: what its calls' plans get as
  * `breaker_entry`. WEIR_ERROR_NO_MEMORY. */

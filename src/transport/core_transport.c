@@ -64,8 +64,8 @@ static grpc_call *core_call_create(void *context, const struct weir__call_target
                                   NULL);
 }
 
-static grpc_call_error core_call_start_batch(void *context, grpc_call *call, const grpc_op *ops,
-                                             size_t n_ops, void *tag) {
+static grpc_call_error core_call_start_batch(grpc_call *call, const grpc_op *ops, size_t n_ops,
+                                             void *tag, void *context) {
   (void)context;
   batch_leaves(tag);
   return grpc_call_start_batch(call, ops, n_ops, tag, NULL);
@@ -151,8 +151,8 @@ static grpc_completion_queue *core_queue_create(void *context, grpc_cq_polling_t
                                       &attributes, NULL);
 }
 
-static grpc_event core_queue_next(void *context, grpc_completion_queue *queue,
-                                  gpr_timespec deadline) {
+static grpc_event core_queue_next(grpc_completion_queue *queue, gpr_timespec deadline,
+                                  void *context) {
   (void)context;
   grpc_event event = grpc_completion_queue_next(queue, deadline, NULL);
   event_comes(queue, &event);

@@ -30,11 +30,13 @@ struct weir__call_target {
 };
 
 struct weir__transport {
-  void *context; /* the first argument of every function */
+  /* The first argument of every function but the two that each message needs: there it is the last,
+   * so that the others stay where the core has them. */
+  void *context;
 
   grpc_call *(*call_create)(void *context, const struct weir__call_target *target);
-  grpc_call_error (*call_start_batch)(void *context, grpc_call *call, const grpc_op *ops,
-                                      size_t n_ops, void *tag);
+  grpc_call_error (*call_start_batch)(grpc_call *call, const grpc_op *ops, size_t n_ops, void *tag,
+                                      void *context);
   void (*call_cancel)(void *context, grpc_call *call, grpc_status_code code,
                       const char *description);
   void (*call_ref)(void *context, grpc_call *call);
@@ -56,7 +58,7 @@ struct weir__transport {
 
   /* A queue for next, whatever weir's own is for. */
   grpc_completion_queue *(*queue_create)(void *context, grpc_cq_polling_type polling);
-  grpc_event (*queue_next)(void *context, grpc_completion_queue *queue, gpr_timespec deadline);
+  grpc_event (*queue_next)(grpc_completion_queue *queue, gpr_timespec deadline, void *context);
   void (*queue_cache_init)(void *context, grpc_completion_queue *queue); /* the thread's */
   /* False: nothing was in it. Of the event, `tag` and `success` are written. */
   bool (*queue_cache_flush)(void *context, grpc_completion_queue *queue, grpc_event *event_out);

@@ -10,7 +10,10 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 
+#include "src/queue/queue.h"
 #include "test/stack/stack_fixture.h"
+
+#define MAX_TAKEN 64 /* blocks that a queue has without asking for memory; fewer */
 
 /* --- refused, without a side effect --- */
 
@@ -226,6 +229,47 @@ static void initial_metadata_may_be_asked_for_apart_after_the_end(void **state) 
   ask_for_metadata_apart(*state, MS(50));
 }
 
+/* Batches that the core is not given have blocks of their own. */
+static void what_has_a_block_of_its_own_needs_memory(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(10), REPLY("answer")}));
+  struct unary unary;
+  grpc_op ops[MAX_UNARY_OPS];
+  unary_init(f, &unary);
+  unary_ops(&unary, ops);
+  const grpc_op metadata_op = ops[3];
+  assert_int_equal(metadata_op.op, GRPC_OP_RECV_INITIAL_METADATA);
+  memmove(&ops[3], &ops[4], 2 * sizeof ops[0]);
+  assert_int_equal(weir_call_start_batch(unary.call, ops, MAX_UNARY_OPS - 1, &ops, NULL),
+                   GRPC_CALL_OK);
+
+  void *blocks[MAX_TAKEN];
+  size_t n_blocks = 0;
+  counting_allocator_fail_from_nth(&f->allocator, 1);
+  while ((blocks[n_blocks] = weir__queue_block_take(f->queue)) != NULL) {
+    n_blocks++;
+    assert_true(n_blocks < MAX_TAKEN);
+  }
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(weir_call_start_batch(unary.call, &metadata_op, 1, &unary, NULL),
+                     GRPC_CALL_ERROR);
+    assert_int_equal(weir_call_start_batch(unary.call, NULL, 0, &unary, NULL), GRPC_CALL_ERROR);
+  }
+  counting_allocator_fail_none(&f->allocator);
+  while (n_blocks > 0) {
+    weir__queue_block_give(f->queue, blocks[--n_blocks]);
+  }
+  assert_int_equal(weir_call_start_batch(unary.call, &metadata_op, 1, &blocks, NULL), GRPC_CALL_OK);
+  assert_int_equal(weir_call_start_batch(unary.call, NULL, 0, &n_blocks, NULL), GRPC_CALL_OK);
+  run_until_idle(f);
+
+  assert_int_equal(f->n_foreign, 3); /* tags that are no unary's */
+  assert_true(f->foreign_success[0] && f->foreign_success[1] && f->foreign_success[2]);
+  assert_int_equal(unary.status, GRPC_STATUS_OK);
+  unary_fini(&unary);
+}
+
 static void a_call_that_could_not_be_started_may_be_started_again(void **state) {
   struct fixture *f = *state;
   fixture_open_raw(f);
@@ -366,6 +410,7 @@ int main(void) {
       TEST(a_second_receive_under_way_is_refused),
       TEST(initial_metadata_may_be_asked_for_apart_while_the_call_is_under_way),
       TEST(initial_metadata_may_be_asked_for_apart_after_the_end),
+      TEST(what_has_a_block_of_its_own_needs_memory),
       TEST(a_call_that_could_not_be_started_may_be_started_again),
       TEST(the_tag_of_an_empty_batch_comes_back_at_once),
       TEST(an_empty_batch_outlives_its_call),

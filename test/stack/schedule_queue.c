@@ -14,8 +14,7 @@
 #include "test/stack/schedule_world.h"
 
 /* Big enough for three calls: what happens when it grows is seen too. */
-#define SLAB_BYTES 4096
-#define BLOCKS_A_SLAB (SLAB_BYTES / WEIR__QUEUE_BLOCK_BYTES - 1)
+#define SLAB_BLOCKS 3
 #define MAX_BLOCKS 256
 
 static void note_end(grpc_completion_queue_functor *functor, int success) {
@@ -33,7 +32,7 @@ void schedule_queue_open(struct schedule_world *world, size_t index, grpc_cq_com
                                                                .clock = &world->clock.base,
                                                                .transport = &world->transport.base,
                                                                .type = type,
-                                                               .slab_bytes = SLAB_BYTES,
+                                                               .slab_blocks = SLAB_BLOCKS,
                                                                .shutdown_callback = &queue->at_end,
                                                                .n_callback_threads = 0});
   assert_non_null(queue->queue);
@@ -265,7 +264,7 @@ void schedule_queue_check_blocks(struct schedule_world *world, size_t index) {
     assert_non_null(blocks[n_blocks]);
     n_blocks++;
   }
-  assert_int_equal((n_blocks - 1) % BLOCKS_A_SLAB, 0);
+  assert_int_equal((n_blocks - 1) % SLAB_BLOCKS, 0);
   while (n_blocks > 0) {
     weir__queue_block_give(queue, blocks[--n_blocks]);
   }

@@ -25,7 +25,7 @@
 
 /* Big enough for two calls and a few empty batches: what happens when it grows is seen in small
  * tests too. */
-#define SLAB_BYTES 4096
+#define SLAB_BLOCKS 3
 
 const struct wire_answer answer_unavailable = {
     .what = WIRE_TRAILERS_ONLY, .status = GRPC_STATUS_UNAVAILABLE, .text = "busy"};
@@ -117,7 +117,7 @@ weir_completion_queue *fixture_make_queue(struct fixture *f, grpc_cq_completion_
                                                        .clock = &f->clock.base,
                                                        .transport = &f->transport.base,
                                                        .type = type,
-                                                       .slab_bytes = SLAB_BYTES});
+                                                       .slab_blocks = SLAB_BLOCKS});
 }
 
 void fixture_open_queue(struct fixture *f, grpc_cq_completion_type type) {

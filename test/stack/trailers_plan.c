@@ -244,7 +244,7 @@ static void read_call(struct trailers_plan *plan, struct fixture *f) {
       f->method.retry.max_attempts > 1
           ? CODE_BIT(GRPC_STATUS_UNAVAILABLE) | CODE_BIT(GRPC_STATUS_UNKNOWN)
           : 0;
-  plan->fails_at = (flags & 0xe0) == 0xe0 ? 1u + next(plan) % 16 : 0;
+  plan->fails_at = (flags & 0xe0) == 0xe0 ? 1u + next(plan) % 8 : 0;
   f->deadline.default_stream_timeout_ns = SECONDS(10);
 }
 

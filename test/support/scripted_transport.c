@@ -315,8 +315,8 @@ static grpc_event drain(struct scripted_transport *transport, struct scripted_qu
 
 /* --- calls --- */
 
-static grpc_call_error scripted_start_batch(void *context, grpc_call *handle, const grpc_op *ops,
-                                            size_t n_ops, void *tag) {
+static grpc_call_error scripted_start_batch(grpc_call *handle, const grpc_op *ops, size_t n_ops,
+                                            void *tag, void *context) {
   struct scripted_transport *transport = transport_of(context);
   struct scripted_call *call = call_of(handle);
   transport->n_touches++;
@@ -532,8 +532,8 @@ static grpc_completion_queue *scripted_queue_create(void *context, grpc_cq_polli
   return (grpc_completion_queue *)(void *)queue;
 }
 
-static grpc_event scripted_queue_next(void *context, grpc_completion_queue *queue,
-                                      gpr_timespec deadline) {
+static grpc_event scripted_queue_next(grpc_completion_queue *queue, gpr_timespec deadline,
+                                      void *context) {
   return drain(transport_of(context), queue_of(queue), deadline);
 }
 

@@ -115,7 +115,8 @@ static void the_core_is_heard_while_there_is_always_something_ready(void **state
 static void foreign_tags_pass_untouched_wherever_they_point(void **state) {
   struct queue_fixture *f = *state;
   struct batch *batch = batch_begin(f, &tags[0]);
-  const uintptr_t slab_bytes = 65536;
+  const size_t all_blocks_bytes =
+      WEIR__SLAB_MAX_BLOCKS * (WEIR__QUEUE_BLOCK_BYTES + WEIR__SLAB_OWN_BYTES);
   void *const foreign[] = {
       NULL,
       (void *)1,
@@ -123,9 +124,9 @@ static void foreign_tags_pass_untouched_wherever_they_point(void **state) {
       &tags[1],
       f,
       f->queue,
-      batch, /* as the address of a call */
-      (void *)(((uintptr_t)batch & ~(slab_bytes - 1)) - 1),
-      (void *)(((uintptr_t)batch & ~(slab_bytes - 1)) + slab_bytes),
+      batch,                          /* as the address of a call */
+      (void *)((uintptr_t)batch - 1), /* the first block: before all of them */
+      (void *)((uintptr_t)batch + all_blocks_bytes + 1),
   };
   for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
     foreign_post(f, foreign[i]);
@@ -140,7 +141,7 @@ static void foreign_tags_pass_untouched_wherever_they_point(void **state) {
 static void a_batch_that_was_abandoned_never_comes(void **state) {
   struct queue_fixture *f = *state;
   struct batch *batch = batch_begin(f, &tags[0]);
-  weir__queue_abandon(f->queue, &batch->completion);
+  weir__queue_abandon(f->queue);
   weir__queue_block_give(f->queue, batch);
 
   assert_int_equal(next(f, at_once()).type, GRPC_QUEUE_TIMEOUT);
@@ -296,8 +297,8 @@ static int64_t stillness_now(void *context) {
   return stillness->now_ns;
 }
 
-static grpc_event stillness_next(void *context, grpc_completion_queue *queue,
-                                 gpr_timespec deadline) {
+static grpc_event stillness_next(grpc_completion_queue *queue, gpr_timespec deadline,
+                                 void *context) {
   (void)queue;
   struct stillness *stillness = context;
   assert_int_equal(deadline.clock_type, GPR_CLOCK_MONOTONIC);
@@ -344,7 +345,7 @@ static weir_completion_queue *stillness_init(struct stillness *stillness) {
                                                        .clock = &stillness->clock,
                                                        .transport = &stillness->transport,
                                                        .type = GRPC_CQ_NEXT,
-                                                       .slab_bytes = 0});
+                                                       .slab_blocks = 0});
 }
 
 /* A timer that says when it was due. */

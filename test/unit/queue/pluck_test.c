@@ -173,7 +173,7 @@ static void the_address_of_a_block_is_a_tag_as_any_other(void **state) {
 static void a_batch_that_was_abandoned_never_comes(void **state) {
   struct queue_fixture *f = *state;
   struct batch *batch = batch_begin(f, &tags[0]);
-  weir__queue_abandon(f->queue, &batch->completion);
+  weir__queue_abandon(f->queue);
   weir__queue_block_give(f->queue, batch);
 
   assert_int_equal(pluck(f, &tags[0], at_once()).type, GRPC_QUEUE_TIMEOUT);
@@ -472,7 +472,7 @@ static void a_thread_that_plucks_an_abandoned_batch_goes_on_waiting_for_its_tag(
     struct batch *batch = batch_begin(f, &tags[0]);
     plucker_start(&plucker, f, &tags[0], never());
     random_yield(&seed);
-    weir__queue_abandon(f->queue, &batch->completion);
+    weir__queue_abandon(f->queue);
     /* The same memory, so the same tag for the core. */
     assert_int_equal(weir__queue_begin(f->queue, &batch->completion, &tags[1]), WEIR_OK);
     batch_end(batch);
@@ -593,7 +593,7 @@ struct flood {
   bool shut_down;
 };
 
-static grpc_event flood_next(void *context, grpc_completion_queue *core, gpr_timespec deadline) {
+static grpc_event flood_next(grpc_completion_queue *core, gpr_timespec deadline, void *context) {
   (void)core;
   (void)deadline;
   struct flood *flood = context;
@@ -610,8 +610,8 @@ static grpc_event flood_next(void *context, grpc_completion_queue *core, gpr_tim
   return event;
 }
 
-static grpc_call_error flood_start_batch(void *context, grpc_call *call, const grpc_op *ops,
-                                         size_t n_ops, void *tag) {
+static grpc_call_error flood_start_batch(grpc_call *call, const grpc_op *ops, size_t n_ops,
+                                         void *tag, void *context) {
   (void)call;
   (void)ops;
   (void)n_ops;
@@ -763,7 +763,7 @@ static void *storm_begin(void *context) {
     if (kind == 0) {
       struct batch *abandoned = batch_begin(f, tag);
       random_yield(&self->seed);
-      weir__queue_abandon(f->queue, &abandoned->completion);
+      weir__queue_abandon(f->queue);
       weir__queue_block_give(f->queue, abandoned);
       continue;
     }

@@ -40,7 +40,7 @@ weir_completion_queue *queue_fixture_new_queue(struct queue_fixture *fixture,
                                     .transport = weir__transport_core(),
                                     .type = type,
                                     .polling = GRPC_CQ_DEFAULT_POLLING,
-                                    .slab_bytes = 0,
+                                    .slab_blocks = 0,
                                     .shutdown_callback = fixture->shutdown_callback,
                                     .n_callback_threads = fixture->n_callback_threads});
 }
@@ -204,7 +204,7 @@ void held_post(struct held_batch *batch) {
 /* --- what is not weir's --- */
 
 void foreign_post(struct queue_fixture *fixture, void *tag) {
-  assert_int_equal(weir__transport_core()->call_start_batch(NULL, fixture->lame, NULL, 0, tag),
+  assert_int_equal(weir__transport_core()->call_start_batch(fixture->lame, NULL, 0, tag, NULL),
                    GRPC_CALL_OK);
 }
 
@@ -227,7 +227,7 @@ void post_failed_at_once(grpc_completion_queue *core, void *tag) {
   grpc_op op;
   memset(&op, 0, sizeof op);
   op.op = GRPC_OP_SEND_INITIAL_METADATA;
-  assert_int_equal(transport->call_start_batch(NULL, call, &op, 1, tag), GRPC_CALL_OK);
+  assert_int_equal(transport->call_start_batch(call, &op, 1, tag, NULL), GRPC_CALL_OK);
   grpc_call_unref(call);
 }
 

@@ -16,8 +16,7 @@
 #include "test/support/counting_allocator.h"
 
 #define BLOCK_BYTES 1024
-#define SLAB_BYTES 65536
-#define SMALL_SLAB_BYTES 2048 /* one block */
+#define N_BLOCKS WEIR__SLAB_MAX_BLOCKS
 #define N_MANY 100000
 
 /* --- one thread --- */
@@ -27,7 +26,7 @@ static void a_block_that_was_given_back_is_taken_again(void **state) {
   struct counting_allocator counting;
   struct weir__slab_pool pool;
   counting_allocator_init(&counting);
-  weir__slab_pool_init(&pool, &counting.base, SLAB_BYTES, BLOCK_BYTES);
+  weir__slab_pool_init(&pool, &counting.base, N_BLOCKS, BLOCK_BYTES);
 
   void *block = weir__slab_take(&pool);
   size_t n_outstanding = counting.n_outstanding;
@@ -47,7 +46,7 @@ static void blocks_are_on_cache_lines_of_their_own(void **state) {
   static const size_t sizes[] = {1, 63, 64, 65, 1000, 1024};
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
     struct weir__slab_pool pool;
-    weir__slab_pool_init(&pool, weir__allocator_or_default(NULL), SLAB_BYTES, sizes[i]);
+    weir__slab_pool_init(&pool, weir__allocator_or_default(NULL), N_BLOCKS, sizes[i]);
     uintptr_t a = (uintptr_t)weir__slab_take(&pool);
     uintptr_t b = (uintptr_t)weir__slab_take(&pool);
     assert_int_equal(a % 64, 0);
@@ -62,7 +61,7 @@ static void a_pool_that_was_never_used_owns_nothing_and_holds_nothing(void **sta
   struct counting_allocator counting;
   struct weir__slab_pool pool;
   counting_allocator_init(&counting);
-  weir__slab_pool_init(&pool, &counting.base, SLAB_BYTES, BLOCK_BYTES);
+  weir__slab_pool_init(&pool, &counting.base, N_BLOCKS, BLOCK_BYTES);
 
   assert_false(weir__slab_owns(&pool, NULL));
   assert_false(weir__slab_owns(&pool, &pool));
@@ -75,15 +74,16 @@ static void addresses_are_told_apart_without_reading_them(void **state) {
   (void)state;
   struct weir__slab_pool pool;
   struct weir__slab_pool other;
-  weir__slab_pool_init(&pool, weir__allocator_or_default(NULL), SLAB_BYTES, BLOCK_BYTES);
-  weir__slab_pool_init(&other, weir__allocator_or_default(NULL), SLAB_BYTES, BLOCK_BYTES);
+  weir__slab_pool_init(&pool, weir__allocator_or_default(NULL), N_BLOCKS, BLOCK_BYTES);
+  weir__slab_pool_init(&other, weir__allocator_or_default(NULL), N_BLOCKS, BLOCK_BYTES);
   char *block = weir__slab_take(&pool);
   char *second = weir__slab_take(&pool);
   char *foreign_block = weir__slab_take(&other);
   char *freed = malloc(100);
   const uintptr_t freed_address = (uintptr_t)freed;
   free(freed);
-  const uintptr_t slab = (uintptr_t)block & ~(uintptr_t)(SLAB_BYTES - 1);
+  /* The pool takes its first block first. */
+  const uintptr_t end = (uintptr_t)block + N_BLOCKS * pool.block_bytes;
   const struct {
     const char *why;
     uintptr_t address;
@@ -93,17 +93,19 @@ static void addresses_are_told_apart_without_reading_them(void **state) {
       {"another, so", (uintptr_t)second, false},
       {"behind the first byte", (uintptr_t)block + 1, true},
       {"behind the first byte of another", (uintptr_t)second + 1, true},
-      {"inside a block", (uintptr_t)block + BLOCK_BYTES / 2, true},
+      {"inside a block", (uintptr_t)block + BLOCK_BYTES / 2 + 8, true},
+      {"inside a block, where a cache line begins", (uintptr_t)block + BLOCK_BYTES / 2, false},
       {"the end of a block", (uintptr_t)block + BLOCK_BYTES - 1, true},
       {"NULL", 0, false},
       {"a small integer", 1, false},
-      {"a larger integer", SLAB_BYTES, false},
+      {"a larger integer", 65537, false},
       {"the largest integer", UINTPTR_MAX, false},
       {"the stack", (uintptr_t)&pool, false},
       {"freed memory", freed_address, false},
       {"in a block of another pool", (uintptr_t)foreign_block + 1, false},
-      {"the byte before the slab", slab - 1, false},
-      {"the byte behind the slab", slab + SLAB_BYTES, false},
+      {"the byte before the blocks", (uintptr_t)block - 1, false},
+      {"the last byte of the blocks", end - 1, true},
+      {"behind the blocks", end + 1, false},
       {"a code address", (uintptr_t)addresses_are_told_apart_without_reading_them, false},
       {"not an address of this machine", UINT64_C(0x8000000000000000) + (uintptr_t)block + 1,
        false},
@@ -148,15 +150,15 @@ static void many_blocks_are_distinct_and_cost_little_more_than_themselves(void *
                                                    .context = &measuring}};
   struct weir__slab_pool pool;
   static char *blocks[N_MANY];
-  weir__slab_pool_init(&pool, &measuring.base, SLAB_BYTES, BLOCK_BYTES);
+  weir__slab_pool_init(&pool, &measuring.base, N_BLOCKS, BLOCK_BYTES);
   for (size_t i = 0; i < N_MANY; i++) {
     blocks[i] = weir__slab_take(&pool);
     assert_non_null(blocks[i]);
     assert_true(weir__slab_owns(&pool, (char *)blocks[i] + 1));
   }
-  const size_t growth_bytes = 33 * SLAB_BYTES; /* what the last growth may not have used yet */
-  assert_true(measuring.n_bytes <=
-              (size_t)N_MANY * (BLOCK_BYTES + BLOCK_BYTES / 20) + growth_bytes);
+  /* What the last growth may not have used yet is a sixteenth. */
+  const size_t block_bytes = BLOCK_BYTES + 64 + 16;
+  assert_true(measuring.n_bytes <= (size_t)N_MANY * block_bytes / 16 * 17);
 
   size_t n_bytes = measuring.n_bytes;
   for (size_t i = 0; i < N_MANY; i++) {
@@ -178,13 +180,13 @@ static void running_out_of_memory_is_survived_at_every_growth(void **state) {
   (void)state;
   struct counting_allocator counting;
   counting_allocator_init(&counting);
-  const size_t n_blocks = 300; /* of one slab each: a dozen growths, and as many of the index */
+  const size_t n_blocks = 300; /* of one slab each: some thirty growths */
   size_t n_allowed = 0;
   for (bool complete = false; !complete; n_allowed++) {
     struct weir__slab_pool pool;
     void *blocks[300];
     size_t n_taken = 0;
-    weir__slab_pool_init(&pool, &counting.base, SMALL_SLAB_BYTES, BLOCK_BYTES);
+    weir__slab_pool_init(&pool, &counting.base, 1, BLOCK_BYTES);
     counting.n_allowed = n_allowed;
     while (n_taken < n_blocks && (blocks[n_taken] = weir__slab_take(&pool)) != NULL) {
       n_taken++;
@@ -259,12 +261,12 @@ static void *crowd_run(void *context) {
   return NULL;
 }
 
-static void crowd_together(size_t slab_bytes) {
+static void crowd_together(size_t n_blocks) {
   struct crowd crowd;
   struct crowd_thread threads[N_THREADS];
   struct weir_allocator allocator = *weir__allocator_or_default(NULL);
   atomic_init(&crowd.n_failures, 0);
-  weir__slab_pool_init(&crowd.pool, &allocator, slab_bytes, BLOCK_BYTES);
+  weir__slab_pool_init(&crowd.pool, &allocator, n_blocks, BLOCK_BYTES);
   for (size_t i = 0; i < N_THREADS; i++) {
     threads[i] = (struct crowd_thread){.crowd = &crowd, .seed = 7 * (i + 1)};
     assert_int_equal(pthread_create(&threads[i].thread, NULL, crowd_run, &threads[i]), 0);
@@ -278,14 +280,14 @@ static void crowd_together(size_t slab_bytes) {
 
 static void threads_never_hold_the_same_block(void **state) {
   (void)state;
-  crowd_together(SLAB_BYTES);
+  crowd_together(N_BLOCKS);
 }
 
 /* The pool grows at nearly every take, and what has grown is taken by others at once. */
 static void threads_never_hold_the_same_block_of_slabs_with_one(void **state) {
   (void)state;
   for (int i = 0; i < 10; i++) {
-    crowd_together(SMALL_SLAB_BYTES);
+    crowd_together(1);
   }
 }
 
@@ -314,8 +316,7 @@ static void blocks_may_be_given_back_by_another_thread(void **state) {
   static struct relay relay;
   memset(&relay, 0, sizeof relay);
   pthread_t giver;
-  weir__slab_pool_init(&relay.pool, weir__allocator_or_default(NULL), SMALL_SLAB_BYTES,
-                       BLOCK_BYTES);
+  weir__slab_pool_init(&relay.pool, weir__allocator_or_default(NULL), 1, BLOCK_BYTES);
   assert_int_equal(pthread_create(&giver, NULL, relay_give, &relay), 0);
   for (size_t n = 0; n < 64 * N_ROUNDS; n++) {
     uint64_t *block = weir__slab_take(&relay.pool);

@@ -333,7 +333,7 @@ struct running_call {
   struct world *world;
   const struct channel *channel;
   struct weir_plan plan;
-  size_t n_admitted;
+  uint8_t n_admitted;
   _Alignas(int64_t) char states[MAX_STATES_BYTES];
 };
 
@@ -376,7 +376,7 @@ static int64_t attempt_end(struct running_call *call, const struct attempt *atte
   const struct weir_event event = {.now_ns = now_ns, .random = &call->world->random};
   const struct weir_outcome outcome =
       outcome_of(attempt->given, call->plan.attempted_at_ns, now_ns);
-  size_t n_layers = call->n_admitted;
+  uint8_t n_layers = call->n_admitted;
   const json_t *jitter = json_object_get(attempt->given, "jitter");
   call->world->unit = jitter != NULL ? json_number_value(jitter) : 0.5;
 
