@@ -143,6 +143,7 @@ void weir__queue_fire_lasting(weir_completion_queue *queue) {
 struct patience {
   gpr_timespec until;
   bool for_timer;
+  bool joins; /* there is a timer */
 };
 
 /* A monotonic deadline, the usual one, asks for no time; and there is often none. */
@@ -156,18 +157,17 @@ static int64_t instant_of(const weir_completion_queue *queue, gpr_timespec deadl
 
 static struct patience patience_until(weir_completion_queue *queue, gpr_timespec deadline) {
   int64_t due_at_ns = atomic_load(&queue->next_due_at_ns);
-  if (due_at_ns == WEIR_NO_DEADLINE || instant_of(queue, deadline) <= due_at_ns) {
-    return (struct patience){.until = deadline, .for_timer = false};
+  bool has_timer = due_at_ns != WEIR_NO_DEADLINE;
+  if (!has_timer || instant_of(queue, deadline) <= due_at_ns) {
+    return (struct patience){.until = deadline, .for_timer = false, .joins = has_timer};
   }
-  return (struct patience){.until = weir__instant_to_timespec(due_at_ns), .for_timer = true};
+  return (struct patience){
+      .until = weir__instant_to_timespec(due_at_ns), .for_timer = true, .joins = true};
 }
 
-/* Joins the watch, if there is a timer to wait for, in the epoch of `watch`, which was read before
+/* Joins the watch, since there is a timer to wait for, in the epoch of `watch`, which was read before
  * the wait was measured. True: it counts. */
 static bool watch_join(weir_completion_queue *queue, uint64_t watch) {
-  if (atomic_load(&queue->next_due_at_ns) == WEIR_NO_DEADLINE) {
-    return false;
-  }
   uint64_t epoch = watch / WEIR__QUEUE_EPOCH;
   while (watch / WEIR__QUEUE_EPOCH == epoch) {
     if (atomic_compare_exchange_weak(&queue->watch, &watch, watch + 1)) {
@@ -254,29 +254,28 @@ static bool hear_core(weir_completion_queue *queue, grpc_event *event_out) {
 
 /* --- sleeping --- */
 
-/* Sleeps in the core until an event, or until there is something else to do. */
-static grpc_event sleep_watchfully(weir_completion_queue *queue, gpr_timespec deadline,
-                                   bool *for_timer_out) {
-  *for_timer_out = true;
-  grpc_event event = weir__queue_no_event(GRPC_QUEUE_TIMEOUT);
-  if ((atomic_fetch_add(&queue->head.stir, 1) & WEIR__QUEUE_READY) == 0) {
-    uint64_t watch = atomic_load(&queue->watch);
-    struct patience patience = patience_until(queue, deadline);
-    bool watching = watch_join(queue, watch);
-    event = queue->head.transport->queue_next(queue->head.core, patience.until,
-                                              queue->head.transport->context);
-    if (watching) {
-      watch_leave(queue, watch);
-    }
-    *for_timer_out = patience.for_timer;
+/* Sleeps in the core until an event, or until there is something else to do. The thread has been
+ * counted as a sleeper, when nothing was ready. The result as that of weir__queue_drain. */
+static inline bool sleep_counted(weir_completion_queue *queue, gpr_timespec deadline,
+                                 grpc_event *event_out) {
+  const struct weir__queue_head *head = &queue->head;
+  uint64_t watch = atomic_load(&queue->watch);
+  struct patience patience = patience_until(queue, deadline);
+  bool watching = patience.joins && watch_join(queue, watch);
+  *event_out = head->transport->queue_next(head->core, patience.until, head->transport->context);
+  if (watching) {
+    watch_leave(queue, watch);
   }
   atomic_fetch_sub(&queue->head.stir, 1);
-  return event;
+  if (event_out->type == GRPC_QUEUE_TIMEOUT && patience.for_timer) {
+    return false;
+  }
+  return weir__queue_on_core_event(queue, event_out);
 }
 
-bool weir__queue_drain_stirred(weir_completion_queue *queue, gpr_timespec deadline,
-                               grpc_event *event_out) {
-  atomic_fetch_sub(&queue->head.stir, 1);
+/* Does what there is to do without the core, and otherwise sleeps. */
+__attribute__((noinline)) static bool attend(weir_completion_queue *queue, gpr_timespec deadline,
+                                             grpc_event *event_out) {
   fire_due(queue);
   if (take_turn_of_core(queue) && hear_core(queue, event_out)) {
     return weir__queue_on_core_event(queue, event_out);
@@ -284,10 +283,23 @@ bool weir__queue_drain_stirred(weir_completion_queue *queue, gpr_timespec deadli
   if (take_ready(queue, event_out)) {
     return true;
   }
-  bool for_timer = false;
-  *event_out = sleep_watchfully(queue, deadline, &for_timer);
-  if (event_out->type == GRPC_QUEUE_TIMEOUT && for_timer) {
+  if ((atomic_fetch_add(&queue->head.stir, 1) & WEIR__QUEUE_READY) != 0) {
+    atomic_fetch_sub(&queue->head.stir, 1);
     return false;
   }
-  return weir__queue_on_core_event(queue, event_out);
+  return sleep_counted(queue, deadline, event_out);
+}
+
+bool weir__queue_drain_stirred(weir_completion_queue *queue, uint32_t stir, gpr_timespec deadline,
+                               grpc_event *event_out) {
+  bool stale = weir__expiry_is_stale(&queue->expiry);
+  int64_t due_at_ns = atomic_load(&queue->next_due_at_ns);
+  if (!stale && (stir & WEIR__QUEUE_READY) == 0 && weir__queue_now_ns(queue) < due_at_ns) {
+    return sleep_counted(queue, deadline, event_out); /* only a timer, and not yet */
+  }
+  atomic_fetch_sub(&queue->head.stir, 1); /* first: who arms a timer wakes a sleeper */
+  if (stale) {
+    weir__expiry_look_early(queue);
+  }
+  return attend(queue, deadline, event_out);
 }

@@ -19,9 +19,9 @@ static inline gpr_timespec weir__queue_fix_deadline(const weir_completion_queue 
   return deadline.clock_type == GPR_TIMESPAN ? weir__queue_fix_span(queue, deadline) : deadline;
 }
 
-/* The rare half of weir__queue_drain: there may be something that needs no core, or a timer. The
- * calling thread has been counted as a sleeper. */
-bool weir__queue_drain_stirred(weir_completion_queue *queue, gpr_timespec deadline,
+/* The other half of weir__queue_drain: there may be something that needs no core, or a timer, as
+ * `stir` said when the calling thread was counted as a sleeper. */
+bool weir__queue_drain_stirred(weir_completion_queue *queue, uint32_t stir, gpr_timespec deadline,
                                grpc_event *event_out);
 
 /* The same for what is no batch's, or is no event. */
@@ -48,7 +48,7 @@ static inline bool weir__queue_drain(weir_completion_queue *queue, gpr_timespec 
                                      grpc_event *event_out) {
   uint32_t stir = atomic_fetch_add(&queue->head.stir, 1);
   if (__builtin_expect((stir & WEIR__QUEUE_STIRRED) != 0, 0)) {
-    return weir__queue_drain_stirred(queue, deadline, event_out);
+    return weir__queue_drain_stirred(queue, stir, deadline, event_out);
   }
   *event_out =
       queue->head.transport->queue_next(queue->head.core, deadline, queue->head.transport->context);

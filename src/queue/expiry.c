@@ -21,6 +21,11 @@
 /* A block costs a look 2 ns or so: looks take a fifth of one thread's time at most. */
 #define REST_NS_A_BLOCK 10
 
+/* Before the times are looked through though none is up: a drain that minds a timer costs a hundred
+ * instructions more, a block in a look some five. */
+#define DRAINS_A_BLOCK 2
+#define MAX_DRAINS (INT32_MAX / 2)
+
 /* The time of a block that was found to be over: its owner waits for the look to end. */
 #define TAKEN INT64_MIN
 
@@ -60,6 +65,13 @@ static bool arm_locked(weir_completion_queue *queue, int64_t at_ns) {
   return weir__queue_arm_lasting_locked(queue, timer);
 }
 
+static void count_drains_anew(struct weir__expiry *expiry, size_t n_blocks) {
+  size_t n_drains = n_blocks * DRAINS_A_BLOCK;
+  atomic_store_explicit(&expiry->n_drains_left,
+                        n_drains < MAX_DRAINS ? (int32_t)n_drains : MAX_DRAINS,
+                        memory_order_relaxed);
+}
+
 static void begin_locked(struct weir__expiry *expiry, int64_t now_ns) {
   expiry->is_looking = true;
   expiry->walk = (struct weir__slab_walk){.first = NULL};
@@ -75,6 +87,7 @@ static bool end_locked(weir_completion_queue *queue) {
   struct weir__expiry *expiry = &queue->expiry;
   int64_t first_at_ns = weir__instant_min(expiry->left_at_ns, atomic_load(&expiry->first_at_ns));
   expiry->is_looking = false;
+  count_drains_anew(expiry, expiry->walk.n_blocks);
   expiry->rests_until_ns =
       weir__instant_add(expiry->began_at_ns, (int64_t)expiry->walk.n_blocks * REST_NS_A_BLOCK);
   atomic_store(&expiry->first_at_ns, first_at_ns);
@@ -128,7 +141,19 @@ static void on_due(struct weir__timer *timer, int64_t now_ns) {
   }
 }
 
+void weir__expiry_look_early(weir_completion_queue *queue) {
+  struct weir__expiry *expiry = &queue->expiry;
+  weir__queue_lock(queue);
+  count_drains_anew(expiry, WEIR__SLAB_MAX_BLOCKS); /* so too if the timer is another's */
+  bool was_armed = weir__queue_disarm_locked(queue, &expiry->timer);
+  weir__queue_unlock(queue);
+  if (was_armed) {
+    on_due(&expiry->timer, weir__queue_now_ns(queue));
+  }
+}
+
 void weir__expiry_init(struct weir__expiry *expiry) {
+  count_drains_anew(expiry, WEIR__SLAB_MAX_BLOCKS);
   atomic_init(&expiry->first_at_ns, WEIR_NO_DEADLINE);
   expiry->rests_until_ns = INT64_MIN;
   expiry->timer.on_due = on_due;

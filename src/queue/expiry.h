@@ -9,6 +9,10 @@
  * comes soon after a look may be found late, by a millisecond where there are 100,000 calls. What
  * expires by the thousand does so some at a time, between events that are handed out.
  *
+ * While the timer is armed, who drains has to mind it; and most often all the calls that it is armed
+ * for have ended. So after some drains, as many as make it cheap, a look is made whether any time is
+ * left, though none is up.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef WEIR_SRC_QUEUE_EXPIRY_H
 #define WEIR_SRC_QUEUE_EXPIRY_H
@@ -45,10 +49,23 @@ struct weir__expiry {
   int64_t began_at_ns;
   int64_t left_at_ns; /* the first of the times that it has left */
 
-  int64_t rests_until_ns; /* no look begins before */
+  int64_t rests_until_ns; /* no look begins before, unless many drains have passed */
+
+  /* Before the times are stale. Not exact: threads that meet may count as one. */
+  _Atomic int32_t n_drains_left;
 };
 
 void weir__expiry_init(struct weir__expiry *expiry);
+
+/* A thread drains while a timer is armed. True: so many have that a look is due. */
+static inline bool weir__expiry_is_stale(struct weir__expiry *expiry) {
+  int32_t n_left = atomic_load_explicit(&expiry->n_drains_left, memory_order_relaxed) - 1;
+  atomic_store_explicit(&expiry->n_drains_left, n_left, memory_order_relaxed);
+  return __builtin_expect(n_left < 0, 0);
+}
+
+/* Looks through the times, if there may be any, whether the first is up or not. */
+void weir__expiry_look_early(weir_completion_queue *queue);
 
 /* Has a block expire at `at_ns`, and no more when it was to before, unless that has been found to be
  * over. By its owner, one thread at a time, who owes a tag; the queue's lock is not held. */

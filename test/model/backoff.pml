@@ -325,7 +325,7 @@ proctype drainer(bool may_leave) {
     :: else
     fi;
     goto next
-  :: atomic { ready && !locked -> ready = false; goto hand_over } /* take_ready, and weir__call_deliver_ready */
+  :: atomic { ready && !locked -> ready = false; goto hand_over } /* take_ready, and unary_deliver */
   :: atomic { attempt_runs -> attempt_runs = false; goto attempt_event }
   :: atomic { watch_runs && (parent_cancelled || watch_cancelled) -> watch_runs = false; goto watch_event }
   :: atomic { core_shut_down && !attempt_runs && !watch_runs -> goto shut_down }
@@ -338,11 +338,22 @@ proctype drainer(bool may_leave) {
     sleepers++;
 #endif
     if
-    :: stir_ready || stir_timer
+    :: stir_ready
+    :: !stir_ready && stir_timer -> goto minds
     :: else -> until = NEVER; goto sleep
     fi
   }
-  /* weir__queue_drain_stirred */
+  goto stirred;
+
+  /* weir__queue_drain_stirred: only a timer */
+  minds:
+  if
+  :: next_due > clock -> goto counted
+  :: next_due <= clock
+  fi;
+
+  /* attend */
+  stirred:
 #ifndef SLEEPS_UNSEEN
   sleepers--;
 #endif
@@ -366,13 +377,12 @@ proctype drainer(bool may_leave) {
       !locked ->
       stir_ready = false;
       if
-      :: ready -> ready = false; goto hand_over /* weir__call_deliver_ready */
+      :: ready -> ready = false; goto hand_over /* unary_deliver */
       :: else
       fi
     }
   fi;
 
-  /* sleep_watchfully */
   atomic {
 #ifndef SLEEPS_UNSEEN
     sleepers++;
@@ -382,12 +392,14 @@ proctype drainer(bool may_leave) {
     :: else
     fi
   }
+  /* sleep_counted */
+  counted:
   epoch = watch_epoch;
   until = next_due; /* patience_until */
   /* watch_join */
   if
-  :: next_due == NEVER
-  :: next_due != NEVER ->
+  :: until == NEVER
+  :: until != NEVER ->
     atomic {
       if
       :: watch_epoch == epoch -> watchers++; watching = true

@@ -12,11 +12,13 @@
 
 #include "src/base/container_of.h"
 #include "src/queue/expiry.h"
+#include "src/queue/queue_state.h"
 #include "test/unit/queue/queue_fixture.h"
 
 #define HOUR_MS INT64_C(3600000)
 #define N_MANY 200 /* in several slabs, and more than one look expires */
 #define N_RACES 300
+#define N_DRAINS 1000 /* after fewer the times are looked through */
 #define N_OWNERS 3
 
 /* What a call is here: a batch whose time is minded, and that ends when it is up. */
@@ -185,6 +187,69 @@ static void of_many_those_expire_whose_time_is_up(void **state) {
   assert_int_equal(atomic_load(&n_expired), N_MANY);
 }
 
+static bool minds_a_timer(const struct queue_fixture *f) {
+  return (atomic_load(&f->queue->head.stir) & WEIR__QUEUE_TIMER) != 0;
+}
+
+static void drain_in_vain(struct queue_fixture *f) {
+  for (size_t i = 0; i < N_DRAINS; i++) {
+    assert_int_equal(next(f, at_once()).type, GRPC_QUEUE_TIMEOUT);
+  }
+}
+
+static void a_timer_that_is_not_needed_any_more_is_let_go(void **state) {
+  struct queue_fixture *f = *state;
+  struct minded *minded = minded_begin(f, &tags[0]);
+  expire_in_ms(minded, HOUR_MS);
+  minded_end(minded);
+  assert_came(next(f, never()), &tags[0]);
+  assert_true(minds_a_timer(f));
+  drain_in_vain(f);
+  assert_false(minds_a_timer(f));
+  expire_in_ms(minded_begin(f, &tags[1]), 5);
+  assert_true(minds_a_timer(f));
+  assert_came(next(f, never()), &tags[1]);
+  assert_int_equal(atomic_load(&n_expired), 1);
+}
+
+static void a_timer_that_is_needed_stays(void **state) {
+  struct queue_fixture *f = *state;
+  struct minded *soon = minded_begin(f, &tags[0]);
+  struct minded *late = minded_begin(f, &tags[1]);
+  expire_in_ms(soon, HOUR_MS);
+  expire_in_ms(late, 2 * HOUR_MS);
+  minded_end(soon);
+  assert_came(next(f, never()), &tags[0]);
+  drain_in_vain(f);
+  assert_true(minds_a_timer(f));
+  assert_int_equal(f->queue->expiry.timer.due_at_ns,
+                   atomic_load(weir__slab_time_of(&f->queue->blocks, late)));
+  minded_end(late);
+  assert_came(next(f, never()), &tags[1]);
+}
+
+static void on_due_never(struct weir__timer *timer, int64_t now_ns) {
+  (void)timer;
+  (void)now_ns;
+  fail();
+}
+
+static void anothers_timer_is_left_alone(void **state) {
+  struct queue_fixture *f = *state;
+  struct minded *minded = minded_begin(f, &tags[0]);
+  struct weir__timer timer = {.due_at_ns = due_in_ms(f, HOUR_MS), .on_due = on_due_never};
+  weir__queue_lock(f->queue);
+  weir__queue_arm_locked(f->queue, &timer);
+  weir__queue_unlock(f->queue);
+  drain_in_vain(f);
+  assert_true(timer.armed);
+  weir__queue_lock(f->queue);
+  assert_true(weir__queue_disarm_locked(f->queue, &timer));
+  weir__queue_unlock(f->queue);
+  minded_end(minded);
+  assert_came(next(f, never()), &tags[0]);
+}
+
 static void *take_one(void *context) {
   struct queue_fixture *f = context;
   grpc_event event = next(f, never());
@@ -254,6 +319,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(it_expires_while_it_is_plucked, setup_pluck, teardown),
       CLAIM(the_last_time_that_was_set_counts),
       CLAIM(of_many_those_expire_whose_time_is_up),
+      CLAIM(a_timer_that_is_not_needed_any_more_is_let_go),
+      CLAIM(a_timer_that_is_needed_stays),
+      CLAIM(anothers_timer_is_left_alone),
       CLAIM(who_sleeps_is_woken_for_a_nearer_time),
       CLAIM(it_expires_after_the_queue_was_shut_down),
       CLAIM(owners_and_looks_meet),
