@@ -163,4 +163,5 @@ void warnings_add(const struct policy_view *view, struct findings *findings) {
   warn_of_deadline(view, findings);
   translation_warnings_add(view, weir_v1_Policy_translation(view->layered.policy), "", findings);
   warn_of_breaker(view, findings);
+  balancing_warning_add(view, findings);
 }

@@ -21,6 +21,9 @@ void entry_warnings_add(const struct policy_view *view, const struct view_entry 
 void translation_warnings_add(const struct policy_view *view, const weir_v1_Translation *given,
                               const char *path, struct findings *findings);
 
+/* What is said of how the core finds servers. */
+void balancing_warning_add(const struct policy_view *view, struct findings *findings);
+
 /* A warning about a field; `path` is that of its message, and `element` is put behind its name. */
 struct warning {
   const char *id;

@@ -476,6 +476,8 @@ def translation(text):
     return '{"translation":\n{%s}}' % text
 
 
+ROUTE_LOOKUP = '[{"rls_experimental": {"routeLookupConfig": {"lookupService": "elsewhere:1"}}}]'
+
 # the document; id, path, line, column of each warning
 WARNINGS = [
     (entry('"idempotent": true, ' + RETRIES), []),
@@ -528,6 +530,15 @@ WARNINGS = [
      [("keep-debug-info", "translation.keepDetails[1]", 2, 42)]),
     ('{"methodConfig": [{"name": [{"service": "a.B"}]},\n{"name": [{}], "translation": {"boundary": false}}]}',
      [("boundary-off", "methodConfig[1].translation.boundary", 2, 44)]),
+    ('{"loadBalancingConfig":\n%s}' % ROUTE_LOOKUP, [("balancing-asks-server", "loadBalancingConfig", 2, 1)]),
+    ('{"loadBalancingConfig":\n[{"round_robin": {}},\n{"grpclb": {"childPolicy": %s}}]}' % ROUTE_LOOKUP,
+     [("balancing-asks-server", "loadBalancingConfig", 2, 1)]),
+    ('{"loadBalancingConfig": [{"\\u0072ls_experimental": {"\\u0000": 1}}]}',
+     [("balancing-asks-server", "loadBalancingConfig", 1, 25)]),
+    ('{"loadBalancingConfig": [{"grpclb": {"serviceName": "rls_experimental"}}, {"rls_experimental2": {}}]}', []),
+    ('{"loadBalancingPolicy": "round_robin", "healthCheckConfig": {"rls_experimental": {}}}', []),
+    ('{"enforce":\n{"loadBalancingConfig": %s}}' % ROUTE_LOOKUP,
+     [("balancing-asks-server", "loadBalancingConfig", 2, 25)]),
 ]
 
 
