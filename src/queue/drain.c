@@ -115,10 +115,10 @@ static void fire_due(weir_completion_queue *queue) {
   struct weir__timer *timer = NULL;
   while (atomic_load(&queue->next_due_at_ns) <= now_ns &&
          (timer = take_due(queue, now_ns)) != NULL) {
-    bool is_look = timer == &queue->expiry.timer;
+    bool in_parts = timer->in_parts; /* its owner may be gone afterwards */
     timer->on_due(timer, now_ns);
-    if (is_look) {
-      return; /* it may go on, but what is there comes first */
+    if (in_parts) {
+      return;
     }
   }
 }

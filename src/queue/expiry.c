@@ -158,6 +158,7 @@ void weir__expiry_init(struct weir__expiry *expiry) {
   expiry->rests_until_ns = INT64_MIN;
   expiry->timer.on_due = on_due;
   expiry->timer.lasting = true;
+  expiry->timer.in_parts = true;
 }
 
 /* A time that is nearer than all others. */
