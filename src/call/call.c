@@ -245,8 +245,8 @@ static void expire(void *block, int64_t at_ns) {
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   grpc_call *core = NULL;
   weir__queue_lock(call->queue);
-  /* acquire: its attempt. Of a first batch that came to nothing, and that is started anew, there may
-   * be none yet. */
+  /* acquire: its attempt. A first batch may have come to nothing meanwhile: one that is started anew
+   * has its attempt to itself until it says STARTED, and one that was refused then has none. */
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
   if ((state & (WEIR__CALL_STARTED | WEIR__CALL_ENDED)) == WEIR__CALL_STARTED &&
       call->attempt.core != NULL && call->attempt.deadline_at_ns <= at_ns) {

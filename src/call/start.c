@@ -223,16 +223,18 @@ static void undo_first(weir_call *call, const struct weir_event *event, int64_t 
   memset(&call->request, 0, sizeof call->request); /* whose shape is not known any more */
   weir__call_init_plan(call, deadline_at_ns);
   call->n_sent = 0;
-  weir__queue_lock(call->queue); /* a canceller may look for an attempt */
+  /* A canceller, or a look through the times, may be about to read the attempt; afterwards it is
+   * nobody's but the starter's. */
+  weir__queue_lock(call->queue);
   struct weir__attempt attempt = call->attempt;
   memset(&call->attempt, 0, sizeof call->attempt);
   call->attempt.details = grpc_empty_slice();
+  atomic_fetch_and(&call->state, ~(unsigned)WEIR__CALL_STARTED);
   weir__queue_unlock(call->queue);
   weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
   weir__call_abandon_batch(call);
   /* Last: another thread may be waiting to be the first. */
-  atomic_fetch_and(&call->state,
-                   ~(unsigned)(WEIR__CALL_STARTED | WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
+  atomic_fetch_and(&call->state, ~(unsigned)(WEIR__CALL_STARTING | WEIR__CALL_DIRECT));
 }
 
 /* The call ends before anything was sent. */
