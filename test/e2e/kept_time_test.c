@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
@@ -20,6 +22,7 @@
 
 #include "test/e2e/fixture.h"
 #include "test/e2e/support/odd_peer.h"
+#include "test/support/child_exit.h"
 
 /* Calls whose time is kept by their queue, to a peer that says nothing and has no clock. */
 
@@ -278,7 +281,7 @@ static void world_end(struct world *world, pthread_t drainers[N_DRAINERS]) {
   weir_completion_queue_destroy(world->queue);
 }
 
-static void run_crowd(grpc_cq_completion_type type, const char *policy) {
+static void run_crowd(grpc_cq_completion_type type, const char *policy, void (*meanwhile)(void)) {
   struct world *world = calloc(1, sizeof *world);
   struct maker makers[N_MAKERS];
   pthread_t drainers[N_DRAINERS];
@@ -297,6 +300,9 @@ static void run_crowd(grpc_cq_completion_type type, const char *policy) {
   for (size_t i = 0; type == GRPC_CQ_NEXT && i < N_DRAINERS; i++) {
     assert_int_equal(pthread_create(&drainers[i], NULL, drain, world), 0);
   }
+  if (meanwhile != NULL) {
+    meanwhile();
+  }
   for (size_t i = 0; i < N_MAKERS; i++) {
     assert_int_equal(pthread_join(makers[i].thread, NULL), 0);
   }
@@ -313,20 +319,52 @@ static void run_crowd(grpc_cq_completion_type type, const char *policy) {
 
 static void each_ends_once_at_its_time_where_threads_ask_for_the_next(void **state) {
   (void)state;
-  run_crowd(GRPC_CQ_NEXT, POLICY_PLAIN);
-  run_crowd(GRPC_CQ_NEXT, POLICY_ATTEMPTS);
+  run_crowd(GRPC_CQ_NEXT, POLICY_PLAIN, NULL);
+  run_crowd(GRPC_CQ_NEXT, POLICY_ATTEMPTS, NULL);
 }
 
 static void each_ends_once_at_its_time_where_it_is_plucked(void **state) {
   (void)state;
-  run_crowd(GRPC_CQ_PLUCK, POLICY_PLAIN);
-  run_crowd(GRPC_CQ_PLUCK, POLICY_ATTEMPTS);
+  run_crowd(GRPC_CQ_PLUCK, POLICY_PLAIN, NULL);
+  run_crowd(GRPC_CQ_PLUCK, POLICY_ATTEMPTS, NULL);
 }
 
 static void each_ends_once_at_its_time_where_it_is_called_back(void **state) {
   (void)state;
-  run_crowd(GRPC_CQ_CALLBACK, POLICY_PLAIN);
-  run_crowd(GRPC_CQ_CALLBACK, POLICY_ATTEMPTS);
+  run_crowd(GRPC_CQ_CALLBACK, POLICY_PLAIN, NULL);
+  run_crowd(GRPC_CQ_CALLBACK, POLICY_ATTEMPTS, NULL);
+}
+
+/* --- a process that forks meanwhile --- */
+
+static void leave(void) {
+  child_exit(0);
+}
+
+static void become_another(void) {
+  (void)execl("/bin/true", "true", (char *)NULL);
+  child_exit(1);
+}
+
+/* What a child may do with calls of its parent's: nothing. */
+static void fork_some(void) {
+  enum { N_FORKS = 20 };
+  for (int i = 0; i < N_FORKS; i++) {
+    int status = 0;
+    pid_t child = fork();
+    if (child == 0) {
+      (i % 2 == 0 ? leave : become_another)();
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+  }
+}
+
+static void each_ends_once_at_its_time_though_children_leave(void **state) {
+  (void)state;
+  run_crowd(GRPC_CQ_NEXT, POLICY_PLAIN, fork_some);
+  run_crowd(GRPC_CQ_PLUCK, POLICY_ATTEMPTS, fork_some);
+  run_crowd(GRPC_CQ_CALLBACK, POLICY_PLAIN, fork_some);
 }
 
 /* --- blocking calls --- */
@@ -405,6 +443,7 @@ int main(void) {
       cmocka_unit_test(each_ends_once_at_its_time_where_threads_ask_for_the_next),
       cmocka_unit_test(each_ends_once_at_its_time_where_it_is_plucked),
       cmocka_unit_test(each_ends_once_at_its_time_where_it_is_called_back),
+      cmocka_unit_test(each_ends_once_at_its_time_though_children_leave),
       cmocka_unit_test(blocking_calls_end_at_their_time),
       cmocka_unit_test(calls_of_a_queue_that_was_not_drained_end_when_it_is),
   };
