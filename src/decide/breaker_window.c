@@ -75,7 +75,8 @@ struct weir__breaker_grid weir__breaker_grid_make(const struct weir_breaker_opti
   return grid;
 }
 
-_Thread_local uint32_t weir__breaker_thread;
+/* The model once more: a definition without one takes back what the declaration says. */
+_Thread_local uint32_t weir__breaker_thread __attribute__((tls_model("initial-exec")));
 
 static void thread_set(uint32_t number) {
   weir__breaker_thread = number != 0 ? number : 1;
