@@ -42,6 +42,7 @@ grpc_status_code blocking_run(struct client *client, struct tally_call *call) {
   if (reply.message != NULL) {
     tally_receive(client->tally, call, reply.message);
   }
+  call->ended_at_ns = ledger_now_ns();
   tally_end(client->tally, call, &reply.report, reply.code, reply.details);
   call->by_fallback = reply.report.fallback_result == WEIR_FALLBACK_HIT;
   grpc_status_code code = reply.code;

@@ -238,6 +238,7 @@ static void go_on(struct call *call, unsigned line, bool ok) {
 static void end(struct call *call) {
   struct weir_call_report report = WEIR_CALL_REPORT_INIT;
   receive(call);
+  call->told.ended_at_ns = ledger_now_ns();
   if (call->let_go) {
     tally_end(call->client->tally, &call->told, NULL, call->code, call->details);
   } else {

@@ -8,15 +8,6 @@
 
 #include "test/soak/judge.h"
 
-/* How late a call may be told that its time is over: several threads, one after the other, have to
- * be given a core for that, each of which may wait as long as one of ours was seen to. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LATE_LIMIT_NS (WEIR_SECOND_NS * 10)
-#else
-#define LATE_LIMIT_NS (WEIR_SECOND_NS * 2)
-#endif
-#define LATE_THREADS 8
-
 /* A call that its own clock has ended ended no earlier, but for how coarse the core's is. */
 #define EARLY_LIMIT_NS (WEIR_MS_NS * 20)
 
@@ -110,15 +101,15 @@ void tally_turn(struct tally *tally, int64_t now_ns) {
 }
 
 /* The longest that a thread was kept waiting so far. */
-static int64_t stalled_ns(struct tally *tally) {
+static int64_t stalled_ns(struct tally *tally, int64_t now_ns) {
   int64_t turned_at_ns = atomic_load(&tally->turned_at_ns);
   int64_t stalled_ns = atomic_load(&tally->stalled_ns);
-  int64_t stalls_ns = turned_at_ns != 0 ? ledger_now_ns() - turned_at_ns : 0;
+  int64_t stalls_ns = turned_at_ns != 0 ? now_ns - turned_at_ns : 0;
   return stalls_ns > stalled_ns ? stalls_ns : stalled_ns;
 }
 
-static void judge_lateness(struct tally *tally, const struct tally_call *call, int64_t took_ns) {
-  int64_t late_ns = took_ns - call->plan.timeout_ns;
+static void judge_lateness(struct tally *tally, const struct tally_call *call) {
+  int64_t late_ns = call->ended_at_ns - call->began_at_ns - call->plan.timeout_ns;
   if (late_ns < 0) {
     return;
   }
@@ -127,7 +118,7 @@ static void judge_lateness(struct tally *tally, const struct tally_call *call, i
     atomic_store_explicit(&tally->late_us[index], (uint32_t)(late_ns / US_NS),
                           memory_order_relaxed);
   }
-  if (late_ns > LATE_LIMIT_NS && late_ns > LATE_LIMIT_NS + LATE_THREADS * stalled_ns(tally)) {
+  if (late_ns > TALLY_LATE_LIMIT_NS + TALLY_LATE_THREADS * stalled_ns(tally, call->ended_at_ns)) {
     ledger_blame(tally->ledger, call->id, LEDGER_CLIENT, "ended %" PRId64 " ms after its deadline",
                  late_ns / WEIR_MS_NS);
   }
@@ -164,7 +155,7 @@ static void count_report(struct tally *tally, const struct tally_call *call,
 static void judge_told(struct tally *tally, const struct tally_call *call,
                        const struct weir_call_report *report, grpc_status_code code,
                        grpc_slice details) {
-  int64_t took_ns = ledger_now_ns() - call->began_at_ns;
+  int64_t took_ns = call->ended_at_ns - call->began_at_ns;
   count_report(tally, call, report);
   judge_call(&(struct judged){.ledger = tally->ledger,
                               .id = call->id,
@@ -183,7 +174,7 @@ void tally_end(struct tally *tally, const struct tally_call *call,
   struct ledger_entry *entry = ledger_entry_of(tally->ledger, call->id);
   uint32_t max = call->policy != NULL ? call->policy->max_attempts : POLICIES_MAX_ATTEMPTS;
   atomic_store(&entry->max_attempts, max);
-  judge_lateness(tally, call, ledger_now_ns() - call->began_at_ns);
+  judge_lateness(tally, call);
   if (code < GRPC_STATUS_OK || (int)code >= (int)TALLY_CODES) {
     ledger_blame(tally->ledger, call->id, LEDGER_CLIENT, "ended without a status (%d)", (int)code);
     code = GRPC_STATUS_UNKNOWN;

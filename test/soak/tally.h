@@ -21,6 +21,15 @@
 #define TALLY_REASONS (WEIR_REASON_NO_MEMORY + 1)
 #define TALLY_FALLBACKS (WEIR_FALLBACK_SHUTDOWN + 1)
 
+/* How late a call may be told that its time is over: several threads, one after the other, have to
+ * be given a core for that, each of which may wait as long as one of ours was seen to. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TALLY_LATE_LIMIT_NS (WEIR_SECOND_NS * 10)
+#else
+#define TALLY_LATE_LIMIT_NS (WEIR_SECOND_NS * 2)
+#endif
+#define TALLY_LATE_THREADS 8
+
 /* Of the calls of one channel. */
 struct tally_channel {
   _Atomic uint64_t n_fallbacks[TALLY_FALLBACKS];
@@ -59,6 +68,7 @@ struct tally_call {
   struct plan plan;
   const struct policy_facts *policy; /* NULL = it can't be told */
   int64_t began_at_ns;
+  int64_t ended_at_ns; /* once it is over */
   uint32_t n_received;
   bool cancelled;
   bool by_fallback; /* a blocking one: what it ended with is a fallback's */
