@@ -16,6 +16,7 @@
 #include <grpc/support/alloc.h>
 
 #include "test/e2e/support/metadata.h"
+#include "test/support/silent_log.h"
 
 #define TARGET_SIZE 32
 #define WAIT_LIMIT_S 10
@@ -39,17 +40,6 @@ int64_t now_ns(void) {
 }
 
 /* --- channels --- */
-
-static void drop_record(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
-static const struct weir_log_sink no_log = {
-    .size = sizeof(struct weir_log_sink),
-    .write = drop_record,
-    .context = NULL,
-};
 
 static weir_policy *policy_of(const char *document) {
   struct weir_diagnostic diagnostic;
@@ -89,7 +79,7 @@ weir_channel *channel_new(const struct channel_setup *setup) {
   options.random = setup->random;
   options.fallback = setup->fallback;
   options.breaker_listener = setup->breaker_listener;
-  options.log = setup->log != NULL ? setup->log : &no_log;
+  options.log = setup->log != NULL ? setup->log : &silent_log;
   if (setup->default_log) {
     options.log = NULL;
   }

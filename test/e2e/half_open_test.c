@@ -21,6 +21,7 @@
 
 #include "test/e2e/fixture.h"
 #include "test/e2e/support/test_server.h"
+#include "test/support/silent_log.h"
 
 #define TRIP 5
 
@@ -450,15 +451,9 @@ static void assert_trips_and_probes(weir_channel *channel) {
   weir_channel_destroy(channel);
 }
 
-static void drop_record(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
 static struct weir_channel_options quiet_options(const char *document) {
-  static const struct weir_log_sink no_log = {.size = sizeof no_log, .write = drop_record};
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
-  options.log = &no_log;
+  options.log = &silent_log;
   assert_int_equal(
       weir_policy_from_json(document, strlen(document), NULL, NULL, &options.policy, NULL),
       WEIR_OK);

@@ -24,6 +24,7 @@
 
 #include "test/e2e/fixture.h"
 #include "test/e2e/support/test_server.h"
+#include "test/support/silent_log.h"
 
 #define N_THREADS 12
 #define N_METHODS 10
@@ -308,17 +309,11 @@ static struct weir_channel_options options_with(struct changes *changes,
   return options;
 }
 
-static void drop(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
 static weir_channel *storm_channel(int port, struct weir_channel_options *options) {
-  static const struct weir_log_sink no_log = {.size = sizeof no_log, .write = drop};
   struct weir_diagnostic diagnostic;
   char target[32];
   (void)snprintf(target, sizeof target, "127.0.0.1:%d", port);
-  options->log = &no_log;
+  options->log = &silent_log;
   if (weir_policy_from_json(policy, sizeof policy - 1, NULL, NULL, &options->policy, &diagnostic) !=
       WEIR_OK) {
     fail_msg("%s: %s", diagnostic.path, diagnostic.message);

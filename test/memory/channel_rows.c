@@ -20,6 +20,7 @@
 #include "test/memory/lame.h"
 #include "test/memory/policies.h"
 #include "test/memory/trial.h"
+#include "test/support/silent_log.h"
 
 /* Nobody is asked for a connection. */
 #define TARGET "ipv4:127.0.0.1:9"
@@ -27,7 +28,7 @@
 static struct weir_channel_options options_of(weir_policy *policy) {
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
   options.policy = policy;
-  options.log = &lame_log;
+  options.log = &silent_log;
   return options;
 }
 

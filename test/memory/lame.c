@@ -14,22 +14,16 @@
 #include <grpc/support/time.h>
 
 #include "test/memory/policies.h"
+#include "test/support/silent_log.h"
 
 #define NO_STATUS 77
 #define WAIT_S 60
 #define SLICES 5
 #define MESSAGE "0123456789abcdefghijklmnopqrstuvwxyz"
 
-static void drop(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
-const struct weir_log_sink lame_log = {.size = sizeof lame_log, .write = drop, .context = NULL};
-
 weir_channel *lame_channel(const char *policy) {
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
-  options.log = &lame_log;
+  options.log = &silent_log;
   options.policy = policy != NULL ? policy_of(policy) : NULL;
   weir_channel *channel = weir_lame_client_channel_create("lame.test", GRPC_STATUS_UNAVAILABLE,
                                                           "out of order", &options);

@@ -15,9 +15,6 @@
 #define LAME_METHOD "/shop.Cart/Pay"
 #define LAME_OTHER_METHOD "/shop.Stock/Look"
 
-/* A sink that drops everything. */
-extern const struct weir_log_sink lame_log;
-
 /* A channel whose calls fail with UNAVAILABLE, by a policy document; NULL = the defaults. */
 weir_channel *lame_channel(const char *policy);
 

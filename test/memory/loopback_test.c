@@ -22,6 +22,7 @@
 #include "test/memory/lame.h"
 #include "test/support/counting_allocator.h"
 #include "test/support/proto_writer.h"
+#include "test/support/silent_log.h"
 
 /* What the server does with a call. */
 #define ANSWERED "/shop.Cart/Answered"
@@ -89,7 +90,7 @@ static void make_channel(struct client *client, int port) {
   grpc_channel_credentials *credentials = grpc_insecure_credentials_create();
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
   options.policy = client->policy;
-  options.log = &lame_log;
+  options.log = &silent_log;
   options.allocator = &client->memory.base;
   client->channel = weir_channel_create(target, credentials, NULL, &options);
   grpc_channel_credentials_release(credentials);

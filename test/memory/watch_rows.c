@@ -14,6 +14,7 @@
 
 #include "test/memory/lame.h"
 #include "test/memory/trial.h"
+#include "test/support/silent_log.h"
 
 #define FIRST "{\"deadline\": {\"defaultTimeout\": \"1s\"}}"
 #define SECOND "{\"deadline\": {\"defaultTimeout\": \"2s\"}}"
@@ -42,7 +43,7 @@ static void followed_open(struct followed *followed) {
   assert_non_null(mkdtemp(followed->directory));
   (void)snprintf(followed->path, sizeof followed->path, "%s/policy.json", followed->directory);
   followed->options = (struct weir_policy_watch_options)WEIR_POLICY_WATCH_OPTIONS_INIT;
-  followed->options.log = &lame_log;
+  followed->options.log = &silent_log;
   followed->options.threadless = true;
   put(followed, FIRST);
 }

@@ -13,6 +13,7 @@
 #include <grpc/support/alloc.h>
 
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/server_ops.h"
 #include "test/soak/live_memory.h"
 
 /* Each serves one request at a time, so a request that is stuck takes one away. */
@@ -61,60 +62,27 @@ static bool run(struct served *served, const grpc_op *ops, size_t n_ops) {
   return served->work.ok;
 }
 
-/* At once: without it, the caller's going away reaches neither this process nor the calls that are
- * made for the request. */
 static void start_close(struct served *served) {
-  grpc_op op;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-  op.data.recv_close_on_server.cancelled = &served->cancelled;
+  const grpc_op op = weir__close_op(&served->cancelled);
   check(grpc_call_start_batch(served->call, &op, 1, desk_owe(&served->close), NULL) == GRPC_CALL_OK,
         "the core refused to tell of the end");
 }
 
 grpc_byte_buffer *served_receive(struct served *served) {
   grpc_byte_buffer *message = NULL;
-  grpc_op op;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_MESSAGE;
-  op.data.recv_message.recv_message = &message;
+  const grpc_op op = weir__receive_op(&message);
   (void)run(served, &op, 1);
   return message;
 }
 
-static size_t add_headers(struct served *served, grpc_op *op) {
-  if (served->headers_sent) {
-    return 0;
-  }
-  op->op = GRPC_OP_SEND_INITIAL_METADATA;
-  served->headers_sent = true;
-  return 1;
-}
-
-static size_t add_message(grpc_op *op, grpc_byte_buffer *message) {
-  if (message == NULL) {
-    return 0;
-  }
-  op->op = GRPC_OP_SEND_MESSAGE;
-  op->data.send_message.send_message = message;
-  return 1;
-}
-
 bool served_send(struct served *served, grpc_byte_buffer *message) {
-  grpc_op ops[2];
-  memset(ops, 0, sizeof ops);
-  size_t n_ops = add_headers(served, ops);
-  n_ops += add_message(ops + n_ops, message);
-  return run(served, ops, n_ops);
+  grpc_op ops[WEIR__SEND_OPS];
+  return run(served, ops, weir__send_ops(ops, &served->headers_sent, message, NULL));
 }
 
 void served_answer(struct served *served, const grpc_op *status, grpc_byte_buffer *message) {
-  grpc_op ops[3];
-  memset(ops, 0, sizeof ops);
-  size_t n_ops = add_headers(served, ops);
-  n_ops += add_message(ops + n_ops, message);
-  ops[n_ops++] = *status;
-  (void)run(served, ops, n_ops);
+  grpc_op ops[WEIR__SEND_OPS];
+  (void)run(served, ops, weir__send_ops(ops, &served->headers_sent, message, status));
   (void)served_await_end(served, WEIR_NO_LIMIT_NS);
   ledger_note(served->ledger, served->id, served->who, LEDGER_ANSWERED,
               status->data.send_status_from_server.status, served->cancelled);

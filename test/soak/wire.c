@@ -11,6 +11,7 @@
 #include "src/channel/channel.h"
 #include "src/queue/queue.h"
 #include "test/soak/live_memory.h"
+#include "test/support/silent_log.h"
 
 #define TEXT_SIZE 32
 
@@ -20,17 +21,6 @@ static void check(bool fine, const char *what) {
     abort();
   }
 }
-
-static void drop_record(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
-static const struct weir_log_sink no_log = {
-    .size = sizeof(struct weir_log_sink),
-    .write = drop_record,
-    .context = NULL,
-};
 
 static void count_change(void *context, const struct weir_breaker_change *change) {
   struct wire *wire = context;
@@ -63,7 +53,7 @@ static weir_channel *open_channel(struct wire *wire, int port,
   };
   const grpc_channel_args args = {.num_args = sizeof own / sizeof own[0], .args = own};
   (void)snprintf(target, sizeof target, "127.0.0.1:%d", port);
-  options.log = &no_log;
+  options.log = &silent_log;
   options.allocator = &live_memory;
   options.policy = wire->policies[0];
   options.fallback = fallback;

@@ -14,6 +14,7 @@
 
 #include "test/e2e/support/bare_call.h"
 #include "test/e2e/support/metadata.h"
+#include "test/support/silent_log.h"
 
 #define TEXT_SIZE 32
 
@@ -32,22 +33,11 @@ static void check(bool fine, const char *what) {
 
 /* --- channels --- */
 
-static void drop_record(void *context, const struct weir_log_record *record) {
-  (void)context;
-  (void)record;
-}
-
-static const struct weir_log_sink no_log = {
-    .size = sizeof(struct weir_log_sink),
-    .write = drop_record,
-    .context = NULL,
-};
-
 static weir_channel *open_weir(int port, const char *document) {
   char target[TEXT_SIZE];
   struct weir_diagnostic diagnostic;
   struct weir_channel_options options = WEIR_CHANNEL_OPTIONS_INIT;
-  options.log = &no_log;
+  options.log = &silent_log;
   if (weir_policy_from_json(document, strlen(document), NULL, NULL, &options.policy, &diagnostic) !=
       WEIR_OK) {
     fprintf(stderr, "hop: %s: %s: %s\n", document, diagnostic.path, diagnostic.message);

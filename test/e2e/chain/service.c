@@ -13,6 +13,7 @@
 #include <grpc/support/time.h>
 
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/server_ops.h"
 
 struct worker {
   struct service *service;
@@ -63,13 +64,8 @@ static bool run(const struct request *request, const grpc_op *ops, size_t n_ops)
   return event.success != 0;
 }
 
-/* At once: without it, the caller's going away reaches neither this process nor the calls that are
- * made for the request. */
 static void start_close(struct request *request) {
-  grpc_op op;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-  op.data.recv_close_on_server.cancelled = &request->cancelled;
+  const grpc_op op = weir__close_op(&request->cancelled);
   start(request, &op, 1, request);
 }
 
@@ -85,45 +81,22 @@ static void await_close(struct request *request, int64_t span_ns) {
   }
 }
 
-/* NULL = the caller has gone before. */
 static grpc_byte_buffer *receive(const struct request *request) {
-  grpc_op op;
   grpc_byte_buffer *message = NULL;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_MESSAGE;
-  op.data.recv_message.recv_message = &message;
+  const grpc_op op = weir__receive_op(&message);
   (void)run(request, &op, 1);
   return message;
 }
 
-static size_t add_headers(struct request *request, grpc_op *op) {
-  if (request->headers_sent) {
-    return 0;
-  }
-  op->op = GRPC_OP_SEND_INITIAL_METADATA;
-  request->headers_sent = true;
-  return 1;
-}
-
 static bool send_message(struct request *request, grpc_byte_buffer *message) {
-  grpc_op ops[2];
-  memset(ops, 0, sizeof ops);
-  size_t n_ops = add_headers(request, ops);
-  ops[n_ops].op = GRPC_OP_SEND_MESSAGE;
-  ops[n_ops++].data.send_message.send_message = message;
-  return run(request, ops, n_ops);
+  grpc_op ops[WEIR__SEND_OPS];
+  return run(request, ops, weir__send_ops(ops, &request->headers_sent, message, NULL));
 }
 
 static void send_answer(struct request *request, struct next_answer *answer) {
-  grpc_op ops[3];
-  memset(ops, 0, sizeof ops);
-  size_t n_ops = add_headers(request, ops);
-  if (answer->message != NULL) {
-    ops[n_ops].op = GRPC_OP_SEND_MESSAGE;
-    ops[n_ops++].data.send_message.send_message = answer->message;
-  }
-  ops[n_ops++] = answer->status;
-  (void)run(request, ops, n_ops);
+  grpc_op ops[WEIR__SEND_OPS];
+  (void)run(request, ops,
+            weir__send_ops(ops, &request->headers_sent, answer->message, &answer->status));
 }
 
 /* --- the last hop --- */

@@ -18,6 +18,7 @@
 #include <grpc/support/time.h>
 
 #include "test/e2e/support/metadata.h"
+#include "test/e2e/support/server_ops.h"
 
 #define ADDRESS_SIZE 32
 #define DEFAULT_THREADS 4
@@ -209,18 +210,12 @@ static void await_call(weir__test_server *server) {
 }
 
 static void start_close(struct serving *serving) {
-  grpc_op op;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-  op.data.recv_close_on_server.cancelled = &serving->was_cancelled;
+  const grpc_op op = weir__close_op(&serving->was_cancelled);
   start_batch(serving, serving->call, &op, 1, STEP_CLOSED);
 }
 
 static void start_receive(struct serving *serving) {
-  grpc_op op;
-  memset(&op, 0, sizeof op);
-  op.op = GRPC_OP_RECV_MESSAGE;
-  op.data.recv_message.recv_message = &serving->message;
+  const grpc_op op = weir__receive_op(&serving->message);
   start_batch(serving, serving->call, &op, 1, STEP_RECEIVED);
 }
 
@@ -337,7 +332,7 @@ static void on_arrived(struct serving *serving) {
   if (!stopping) {
     await_call(server);
   }
-  start_close(serving); /* without it, a cancellation would not reach the calls made for this one */
+  start_close(serving);
   start_receive(serving);
 }
 
