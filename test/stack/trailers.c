@@ -46,6 +46,7 @@ static const uint8_t batches[][4][2] = {
     [TRAILERS_ONE_BATCH] = {{0, 6}},
     [TRAILERS_STREAM] = {{0, 3}, {3, 4}, {4, 5}, {5, 6}},
     [TRAILERS_STREAM_STATUS_FIRST] = {{5, 6}, {0, 3}, {3, 5}},
+    [TRAILERS_STREAM_AT_ONCE] = {{0, 3}, {3, 6}},
 };
 
 static bool has_ended(const struct world *world) {
@@ -136,6 +137,28 @@ static void check_can_not_see(const struct world *world, const char *word) {
   }
 }
 
+static bool has_headers(enum wire_event what) {
+  return what == WIRE_TRAILERS || what == WIRE_MESSAGE_THEN || what == WIRE_TOO_LARGE;
+}
+
+/* Headers that come with the failure are held back like the rest; those to be kept are all there. */
+static void check_initial(const struct world *world, bool is_the_peers) {
+  const struct trailers_plan *plan = &world->plan;
+  const grpc_metadata_array *initial = &world->unary.initial_metadata;
+  for (size_t i = 0; i < initial->count; i++) {
+    assert_true(plan->keeps_metadata && slice_is(initial->metadata[i].key, KEPT_KEY));
+  }
+  if (is_the_peers && plan->keeps_metadata && has_headers(plan->answer.what)) {
+    assert_int_equal(initial->count, plan->n_kept_early);
+  }
+  check_can_not_see(world, PLANTED_EARLY);
+  if (!plan->keeps_metadata) {
+    check_can_not_see(world, PLANTED_EARLY_KEPT);
+  }
+  world->tally->n_kept_early += initial->count;
+  world->tally->n_dropped_early += initial->count == 0 && has_headers(plan->answer.what) ? 1 : 0;
+}
+
 static void check_scrubbed(const struct world *world, bool is_the_peers) {
   check_message(world);
   check_trailing(world, is_the_peers);
@@ -149,8 +172,8 @@ static void check_scrubbed(const struct world *world, bool is_the_peers) {
   if (!world->plan.keeps_metadata) {
     check_can_not_see(world, PLANTED_KEPT);
   }
-  if (world->plan.shape == TRAILERS_ONE_BATCH) {
-    check_can_not_see(world, PLANTED_EARLY);
+  if (trailers_plan_gets_all_at_once(&world->plan)) {
+    check_initial(world, is_the_peers);
   }
 }
 

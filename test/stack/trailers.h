@@ -5,7 +5,8 @@
  *
  * - the call ends once, with a status in 0..16, which its report says too;
  * - at a boundary a failure says weir's words, and nothing that the peer wrote can be seen: but the
- *   metadata of kept keys, and the values of kept types in details that are as weir makes them;
+ *   metadata of kept keys, and the values of kept types in details that are as weir makes them; a
+ *   stream has seen the headers and messages that came before;
  * - a failure at a boundary is logged once;
  * - a policy from or to OK is refused, and no other;
  * - nothing is left at the end: calls, slices, memory.
@@ -28,6 +29,8 @@ struct trailers_tally {
   size_t n_kept_details;
   size_t n_dropped_details; /* where types may be kept */
   size_t n_kept_metadata;
+  size_t n_kept_early; /* headers */
+  size_t n_dropped_early;
   size_t n_refused_policies;
   size_t n_out_of_memory;
 };

@@ -124,22 +124,29 @@ static void read_text(struct trailers_plan *plan) {
   }
 }
 
-static struct wire_pair *add_pair(struct trailers_plan *plan, const char *key, size_t size) {
-  for (size_t i = 0; i < WIRE_PAIRS; i++) {
-    struct wire_pair *pair = &plan->answer.trailing[i];
-    if (pair->key == NULL) {
-      *pair = (struct wire_pair){.key = key, .value = plan->values[i]};
-      plan->answer.trailing_sizes[i] = size;
-      return pair;
-    }
+static size_t n_pairs(const struct wire_pair pairs[WIRE_PAIRS]) {
+  size_t n = 0;
+  while (n < WIRE_PAIRS && pairs[n].key != NULL) {
+    n++;
   }
-  return NULL;
+  return n;
+}
+
+static void add_pair(struct trailers_plan *plan, const char *key, const char *value, size_t size) {
+  const size_t i = n_pairs(plan->answer.trailing);
+  plan->answer.trailing[i] = (struct wire_pair){.key = key, .value = value};
+  plan->answer.trailing_sizes[i] = size;
 }
 
 static void add_planted(struct trailers_plan *plan, const char *key, const char *word) {
-  struct wire_pair *pair = add_pair(plan, key, 0);
-  const size_t i = (size_t)(pair - plan->answer.trailing);
-  plan->answer.trailing_sizes[i] = next_planted(plan, word, plan->values[i]);
+  char *value = plan->values[n_pairs(plan->answer.trailing)];
+  add_pair(plan, key, value, next_planted(plan, word, value));
+}
+
+static void add_early(struct trailers_plan *plan, const char *key, const char *word) {
+  const size_t i = n_pairs(plan->answer.initial);
+  plan->answer.initial[i] = (struct wire_pair){.key = key, .value = plan->early_values[i]};
+  plan->answer.initial_sizes[i] = next_planted(plan, word, plan->early_values[i]);
 }
 
 static void read_pushback(struct trailers_plan *plan) {
@@ -153,7 +160,7 @@ static void read_pushback(struct trailers_plan *plan) {
   const uint8_t byte = next(plan);
   const size_t index = (size_t)(byte >> 1) % (sizeof texts / sizeof texts[0]);
   if ((byte & 1) != 0) {
-    add_pair(plan, "grpc-retry-pushback-ms", 0)->value = texts[index];
+    add_pair(plan, "grpc-retry-pushback-ms", texts[index], 0);
   }
 }
 
@@ -183,12 +190,26 @@ static void read_pair(struct trailers_plan *plan) {
 static void read_trailing(struct trailers_plan *plan) {
   read_details(plan);
   if (plan->details.size > 0) {
-    add_pair(plan, DETAILS_KEY, plan->details.size)->value = plan->details.bytes;
+    add_pair(plan, DETAILS_KEY, plan->details.bytes, plan->details.size);
     plan->has_details = true;
   }
   read_pushback(plan);
   read_pair(plan);
   read_pair(plan);
+}
+
+/* Headers: one, and up to three more. */
+static void read_early(struct trailers_plan *plan) {
+  static const char *const keys[] = {NULL,    KEPT_KEY,  "x-other",   "x-other-bin",
+                                     "x-kep", "x-kept2", DETAILS_KEY, "grpc-retry-pushback-ms"};
+  for (size_t i = 1; i < WIRE_PAIRS; i++) {
+    const char *key = keys[next(plan) & 7];
+    if (key != NULL) {
+      const bool is_kept = strcmp(key, KEPT_KEY) == 0;
+      add_early(plan, key, is_kept ? PLANTED_EARLY_KEPT : PLANTED_EARLY);
+      plan->n_kept_early += is_kept ? 1 : 0;
+    }
+  }
 }
 
 static void read_answer(struct trailers_plan *plan) {
@@ -205,6 +226,7 @@ static void read_answer(struct trailers_plan *plan) {
       plan->answer.what != WIRE_UNPROCESSED && plan->answer.what != WIRE_HEADERS) {
     read_trailing(plan);
   }
+  read_early(plan);
 }
 
 /* --- the policy --- */
@@ -236,7 +258,7 @@ static void read_translation(struct trailers_plan *plan, struct fixture *f) {
 
 static void read_call(struct trailers_plan *plan, struct fixture *f) {
   const uint8_t flags = next(plan);
-  plan->shape = (enum trailers_shape)((flags & 3) % 3);
+  plan->shape = (enum trailers_shape)(flags & 3);
   plan->is_serving = (flags & 4) != 0;
   plan->recovers = (flags & 8) != 0;
   f->method.retry.max_attempts = (flags & 16) != 0 ? 1 : 4;
@@ -256,6 +278,10 @@ void trailers_plan_read(struct trailers_plan *plan, const uint8_t *bytes, size_t
   read_translation(plan, f);
   read_call(plan, f);
   read_answer(plan);
+}
+
+bool trailers_plan_gets_all_at_once(const struct trailers_plan *plan) {
+  return plan->shape == TRAILERS_ONE_BATCH || plan->shape == TRAILERS_STREAM_AT_ONCE;
 }
 
 void trailers_plan_fini(struct trailers_plan *plan) {

@@ -25,13 +25,15 @@
 #define PLANTED_RETRY "Qretry"
 #define PLANTED_LIMIT "Qlimit"
 #define PLANTED_KEPT "Qkept"
-/* In what a stream has received before it fails. */
+/* In what a stream may have received before it fails: headers, those of the key, a message. */
 #define PLANTED_EARLY "Qearly"
+#define PLANTED_EARLY_KEPT "Qheld"
 
 enum trailers_shape {
   TRAILERS_ONE_BATCH = 0,
   TRAILERS_STREAM, /* the status is asked for last */
-  TRAILERS_STREAM_STATUS_FIRST
+  TRAILERS_STREAM_STATUS_FIRST,
+  TRAILERS_STREAM_AT_ONCE /* all that is received is asked for in one batch */
 };
 
 /* What a planted text may have beside its words. */
@@ -49,12 +51,17 @@ struct trailers_plan {
   size_t n_kept_types;  /* of trailers_types */
   bool keeps_metadata;  /* under KEPT_KEY */
   bool has_details;     /* under DETAILS_KEY, once */
+  size_t n_kept_early;  /* headers under KEPT_KEY */
   struct wire_answer answer;
   int64_t answer_after_ns;
   struct proto_writer details;
   char text[TRAILERS_TEXT_BYTES];
   char values[WIRE_PAIRS][TRAILERS_TEXT_BYTES];
+  char early_values[WIRE_PAIRS][TRAILERS_TEXT_BYTES];
 };
+
+/* Whether headers and message are handed out with the status, at the earliest. */
+bool trailers_plan_gets_all_at_once(const struct trailers_plan *plan);
 
 extern const char *const trailers_types[2];
 

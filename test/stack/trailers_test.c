@@ -38,6 +38,8 @@ static void whatever_a_peer_ends_a_call_with_is_translated(void **state) {
   assert_true(tally.n_kept_details > CALLS / 100);
   assert_true(tally.n_dropped_details > CALLS / 40);
   assert_true(tally.n_kept_metadata > CALLS / 100);
+  assert_true(tally.n_kept_early > CALLS / 100);
+  assert_true(tally.n_dropped_early > CALLS / 20);
   assert_true(tally.n_refused_policies > CALLS / 20);
   assert_true(tally.n_out_of_memory > CALLS / 100);
 }

@@ -50,6 +50,7 @@ struct wire_answer {
   struct wire_pair trailing[WIRE_PAIRS];
   /* of what holds NULs; 0 = up to the first */
   size_t text_size;
+  size_t initial_sizes[WIRE_PAIRS];
   size_t trailing_sizes[WIRE_PAIRS];
 };
 

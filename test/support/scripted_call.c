@@ -410,7 +410,7 @@ static void answer_headers(struct scripted_call *call, const struct wire_answer 
   if (!call->has_headers) {
     call->has_headers = true;
     call->attempt->has_headers = true;
-    published_fill(call->transport, &call->initial, answer->initial, NULL);
+    published_fill(call->transport, &call->initial, answer->initial, answer->initial_sizes);
   }
 }
 
