@@ -61,8 +61,8 @@ static void end_look(void) {
   assert_non_null(looked);
 }
 
-static grpc_call_error hooked_start_batch(void *context, grpc_call *call, const grpc_op *ops,
-                                          size_t n_ops, void *tag) {
+static grpc_call_error hooked_start_batch(grpc_call *call, const grpc_op *ops, size_t n_ops,
+                                          void *tag, void *context) {
   struct meeting *m = meeting;
   m->n_starts += n_ops > 0;
   if (n_ops > 0 && m->n_starts == 2) {
@@ -76,7 +76,7 @@ static grpc_call_error hooked_start_batch(void *context, grpc_call *call, const 
     end_look();
     m->real.call_cancel(context, m->late, GRPC_STATUS_DEADLINE_EXCEEDED, "late");
   }
-  return m->real.call_start_batch(context, call, ops, n_ops, tag);
+  return m->real.call_start_batch(call, ops, n_ops, tag, context);
 }
 
 static void hooked_cancel(void *context, grpc_call *call, grpc_status_code code,
@@ -110,10 +110,10 @@ static grpc_call *hooked_create(void *context, const struct weir__call_target *t
 }
 
 /* The script is not for two threads. */
-static grpc_event hooked_next(void *context, grpc_completion_queue *queue, gpr_timespec deadline) {
+static grpc_event hooked_next(grpc_completion_queue *queue, gpr_timespec deadline, void *context) {
   return is_looker() && !atomic_load_explicit(&meeting->is_on, memory_order_relaxed)
              ? (grpc_event){.type = GRPC_QUEUE_TIMEOUT}
-             : meeting->real.queue_next(context, queue, deadline);
+             : meeting->real.queue_next(queue, deadline, context);
 }
 
 static void meet(struct fixture *f, struct meeting *m, enum step step) {
