@@ -3,7 +3,8 @@
 #
 #   packaging/symbols.sh weir|decide              their names, sorted, one a line
 #   packaging/symbols.sh --map weir|decide        a symbol map of them, as in packaging/*.map
-#   packaging/symbols.sh --write                  both maps, into their files: after a change of the headers
+#   packaging/symbols.sh --write                  both maps, into their files: after a change of the headers; and what is
+#                                                 new into the symbols of the Debian packages, with the version of now
 #
 # By the compiler, since a name in a comment is no declaration: what is marked WEIR_API has the attribute.
 #
@@ -32,10 +33,30 @@ map() {
   echo "};"
 }
 
+# debian HEADER PACKAGE: adds what is new to the symbols that a package promises. What is gone stays: a package without it
+# is not made (doc/install.md).
+debian() {
+  symbols=$folder/debian/$2.symbols
+  soname=$("$folder/version.sh" soname)
+  version=$("$folder/version.sh")
+  {
+    sed -n '/^ /!p' "$symbols"
+    {
+      sed -n '/^ /p' "$symbols"
+      { names "$1"; echo "WEIR_$soname"; } | while read -r name; do
+        grep -q "^ $name@" "$symbols" || echo " $name@WEIR_$soname $version"
+      done
+    } | LC_ALL=C sort
+  } >"$symbols.new"
+  mv "$symbols.new" "$symbols"
+}
+
 case ${1:-} in
   --write)
     map weir > "$folder/libweir.map"
     map decide > "$folder/libweir_decide.map"
+    debian weir libweir0
+    debian decide libweir-decide0
     ;;
   --map) map "$2" ;;
   weir | decide) names "$1" ;;
