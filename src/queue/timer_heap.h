@@ -21,7 +21,7 @@ struct weir__timer {
   struct weir__timer *previous; /* the elder sibling, or the parent of an eldest child */
   bool armed;
   bool in_parts; /* on_due may leave work to a next time: what is there to hand out comes first */
-  bool lasting; /* see weir__queue_arm_lasting_locked */
+  bool lasting;  /* see weir__queue_arm_lasting_locked */
 };
 
 /* Zeroed = empty. */

@@ -418,6 +418,29 @@ static void a_message_that_the_core_refuses_may_be_started_again(void **state) {
   unary_fini(&stream);
 }
 
+/* Nothing of a call that goes on is owed, and the queue takes no more. */
+static void a_message_after_the_queues_end_is_refused(void **state) {
+  struct fixture *f = *state;
+  fixture_open_raw(f);
+  play(f, SCRIPT({AT_MS(0), EXPECT_SEND}, {AT_MS(1), MESSAGE("one")}));
+  struct unary stream;
+  unary_init(f, &stream);
+  for (size_t op = 0; op < OP_STATUS; op++) {
+    assert_int_equal(start_op(&stream, op), GRPC_CALL_OK);
+  }
+  run_until(f, T0 + MS(1));
+  assert_true(unary_reply_is(&stream, "one"));
+  grpc_byte_buffer_destroy(stream.reply);
+  stream.reply = NULL;
+  weir_completion_queue_shutdown(f->queue);
+  run_until_idle(f);
+  assert_true(f->saw_shutdown);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(start_op(&stream, OP_RECV_MESSAGE), GRPC_CALL_ERROR_COMPLETION_QUEUE_SHUTDOWN);
+  }
+  unary_fini(&stream);
+}
+
 static void a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped(void **state) {
   struct fixture *f = *state;
   fixture_open(f);
@@ -532,6 +555,7 @@ int main(void) {
       TEST(an_operation_under_way_is_not_started_again),
       TEST(a_refused_message_leaves_the_one_under_way_alone),
       TEST(a_message_that_the_core_refuses_may_be_started_again),
+      TEST(a_message_after_the_queues_end_is_refused),
       TEST(a_message_that_is_awaited_when_a_boundary_call_fails_is_dropped),
       TEST(what_comes_while_a_boundary_call_ends_waits_for_the_end),
       TEST(nothing_more_comes_from_a_unary_call_that_has_ended),
