@@ -135,7 +135,8 @@ static void on_message(struct shaped_call *call, size_t index) {
     return;
   }
   call->n_messages++;
-  if (call->shape == SHAPE_SERVER_STREAM) {
+  bool let_go = call->unary.call == NULL;
+  if (call->shape == SHAPE_SERVER_STREAM && !let_go) {
     receive_more(call, index);
   }
 }
@@ -151,7 +152,7 @@ static void on_outputs(struct shaped_call *call, size_t index) {
   if ((ops & MESSAGE) != 0) {
     on_message(call, index);
   }
-  if ((ops & STATUS) != 0) {
+  if ((ops & STATUS) != 0 && call->unary.call != NULL) {
     begin_late(call);
   }
 }

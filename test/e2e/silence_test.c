@@ -132,16 +132,21 @@ static gpr_timespec in_ns(int64_t ns) {
   return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_nanos(ns, GPR_TIMESPAN));
 }
 
-/* Takes the tags that come until `for_ns` have passed, or the queue is over. */
-static grpc_completion_type victims_drain(int64_t for_ns) {
+/* Takes the tags that come until `for_ns` have passed, or the queue is over; `n` at most. */
+static grpc_completion_type victims_take(size_t n, int64_t for_ns) {
   gpr_timespec limit = in_ns(for_ns);
-  for (;;) {
+  for (size_t i = 0; i < n; i++) {
     grpc_event event = weir_completion_queue_next(queue, limit, NULL);
     if (event.type != GRPC_OP_COMPLETE) {
       return event.type;
     }
     take_tag(event.tag, event.success != 0);
   }
+  return GRPC_OP_COMPLETE;
+}
+
+static grpc_completion_type victims_drain(int64_t for_ns) {
+  return victims_take(SIZE_MAX, for_ns);
 }
 
 /* Enough for each peer to have said what it says; if not, less is tried, and nothing fails. */
@@ -271,10 +276,9 @@ static void a_queue_that_is_shut_down_waits_for_the_deadline(void **state) {
   victims_end();
 }
 
-static void giving_the_last_share_back_ends_every_call(void **state) {
-  (void)state;
+static void let_go_after(size_t n_tags) {
   victims_start(SECONDS(60));
-  (void)victims_drain(A_WHILE);
+  (void)victims_take(n_tags, A_WHILE);
   for (size_t i = 0; i < N_VICTIMS; i++) {
     weir_call_unref(victims[i].call.unary.call);
     victims[i].call.unary.call = NULL;
@@ -286,6 +290,19 @@ static void giving_the_last_share_back_ends_every_call(void **state) {
     }
   }
   victims_end();
+}
+
+static void giving_the_last_share_back_ends_every_call(void **state) {
+  (void)state;
+  let_go_after(SIZE_MAX);
+}
+
+/* What has come of other calls by then is taken afterwards. */
+static void giving_it_back_sooner_ends_every_call_too(void **state) {
+  (void)state;
+  for (size_t n_tags = 0; n_tags < N_VICTIMS; n_tags += N_VICTIMS / 5) {
+    let_go_after(n_tags);
+  }
 }
 
 /* It fills the connection as fast as the core reads. */
@@ -401,6 +418,7 @@ int main(void) {
       cmocka_unit_test(a_cancellation_at_once_ends_every_call),
       cmocka_unit_test(a_queue_that_is_shut_down_waits_for_the_deadline),
       cmocka_unit_test(giving_the_last_share_back_ends_every_call),
+      cmocka_unit_test(giving_it_back_sooner_ends_every_call_too),
       cmocka_unit_test(a_header_block_that_never_ends_does_not_keep_a_call),
       cmocka_unit_test(a_deadline_that_is_past_ends_every_batch_and_connects_to_nobody),
       cmocka_unit_test(an_answer_after_the_deadline_is_the_deadline),
