@@ -11,14 +11,27 @@
 #include "interceptors/translation/translation.h"
 #include "src/policy/policy.h"
 
+static void bit_set(uint8_t *bits, size_t nth, bool on) {
+  unsigned bit = 1u << nth;
+  *bits = (uint8_t)(on ? *bits | bit : *bits & ~bit);
+}
+
+void weir__stack_put(struct weir__stack *stack, size_t nth, weir_interceptor *layer) {
+  struct weir_interceptor_vtable hooks = {.size = sizeof hooks};
+  size_t known = sizeof hooks < layer->vtable->size ? sizeof hooks : layer->vtable->size;
+  memcpy(&hooks, layer->vtable, known);
+  stack->layers[nth].self = layer;
+  stack->layers[nth].hooks = hooks;
+  bit_set(&stack->hooked.settle, nth, hooks.settle != NULL);
+  bit_set(&stack->hooked.release, nth, hooks.release != NULL);
+  bit_set(&stack->hooked.present, nth, hooks.present != NULL);
+}
+
 void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer) {
   assert(stack->n_layers < WEIR__STACK_MAX_LAYERS);
-  struct weir__layer *place = &stack->layers[stack->n_layers++];
-  size_t known =
-      sizeof place->hooks < layer->vtable->size ? sizeof place->hooks : layer->vtable->size;
-  memcpy(&place->hooks, layer->vtable, known);
-  place->self = layer;
-  place->state_offset = stack->states_bytes;
+  size_t nth = stack->n_layers++;
+  weir__stack_put(stack, nth, layer);
+  stack->layers[nth].state_offset = stack->states_bytes;
   size_t alignment = alignof(int64_t);
   stack->states_bytes += (layer->vtable->call_state_size + alignment - 1) / alignment * alignment;
 }
@@ -134,6 +147,11 @@ static void *state_of(const struct weir__layer *layer, void *states) {
   return (char *)states + layer->state_offset;
 }
 
+/* Whether one of the `n` outermost layers has a hook, of whose bits these are. */
+static bool any_outside(unsigned hooked, size_t n) {
+  return (hooked & ((1u << n) - 1)) != 0;
+}
+
 enum weir_admission weir__stack_admit(const struct weir__stack *stack, void *states,
                                       const struct weir_event *event, struct weir_plan *plan,
                                       uint8_t *n_admitted_out) {
@@ -175,7 +193,8 @@ enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *
                                          const struct weir_event *event,
                                          const struct weir_outcome *outcome, struct weir_plan *plan,
                                          uint8_t *n_layers) {
-  const struct weir__layer *layer = stack->layers + *n_layers;
+  const struct weir__layer *layer =
+      stack->layers + (any_outside(stack->hooked.settle, *n_layers) ? *n_layers : 0);
   while (layer != stack->layers) {
     layer--;
     if (layer->hooks.settle != NULL &&
@@ -191,17 +210,21 @@ enum weir_disposition weir__stack_settle(const struct weir__stack *stack, void *
 
 void weir__stack_present(const struct weir__stack *stack, const struct weir_outcome *outcome,
                          struct weir_plan *plan) {
-  for (size_t i = stack->n_layers; i-- > 0;) {
-    const struct weir__layer *layer = &stack->layers[i];
-    if (layer->hooks.present != NULL) {
-      layer->hooks.present(layer->self, outcome, plan);
-    }
+  unsigned rest = stack->hooked.present;
+  while (rest != 0) {
+    unsigned innermost = 31 - (unsigned)__builtin_clz(rest);
+    const struct weir__layer *layer = &stack->layers[innermost];
+    layer->hooks.present(layer->self, outcome, plan);
+    rest &= ~(1u << innermost);
   }
 }
 
 void weir__stack_release(const struct weir__stack *stack, void *states,
                          const struct weir_event *event, const struct weir_plan *plan,
                          uint8_t n_admitted) {
+  if (!any_outside(stack->hooked.release, n_admitted)) {
+    return;
+  }
   for (const struct weir__layer *layer = stack->layers + n_admitted; layer != stack->layers;) {
     layer--;
     if (layer->hooks.release != NULL) {

@@ -32,8 +32,16 @@ struct weir__layer {
   size_t state_offset;                  /* of its part of a call's states */
 };
 
+/* Which layers have a hook that few have: a bit for each, the outermost's the lowest. */
+struct weir__hooked {
+  uint8_t settle;
+  uint8_t release;
+  uint8_t present;
+};
+
 struct weir__stack {
   size_t n_layers;
+  struct weir__hooked hooked;
   size_t states_bytes; /* of all layers, for one call */
   struct weir__layer layers[WEIR__STACK_MAX_LAYERS];
   weir_interceptor *breaker; /* one of the layers, to be looked at */
@@ -67,6 +75,10 @@ void weir__stack_fini(struct weir__stack *stack);
 
 /* Adds a layer inside those that are there; takes it over. Only while the stack is being built. */
 void weir__stack_add(struct weir__stack *stack, weir_interceptor *layer);
+
+/* Puts a layer, or one that watches it, in the nth place of those that are there: its calls' states
+ * stay where they are. Likewise. */
+void weir__stack_put(struct weir__stack *stack, size_t nth, weir_interceptor *layer);
 
 /* Asks every layer, outermost first, until one refuses. `*n_admitted_out` layers are to be
  * released. */

@@ -117,7 +117,7 @@ void schedule_layers_watch(struct schedule_layers *layers, struct weir__stack *s
   memset(layers, 0, sizeof *layers);
   layers->n_layers = stack->n_layers;
   for (size_t i = 0; i < stack->n_layers; i++) {
-    struct weir__layer *watched = &stack->layers[i];
+    const struct weir__layer *watched = &stack->layers[i];
     layers->layers[i] = (struct schedule_layer){
         .base = {.vtable = &watching_vtable},
         .all = layers,
@@ -125,8 +125,7 @@ void schedule_layers_watch(struct schedule_layers *layers, struct weir__stack *s
         .hooks = watched->hooks,
         .innermost = i + 1 == stack->n_layers,
     };
-    watched->self = &layers->layers[i].base;
-    watched->hooks = watching_vtable;
+    weir__stack_put(stack, i, &layers->layers[i].base);
   }
 }
 
