@@ -418,7 +418,7 @@ static void present(struct run *run) {
   translation->do_not_retry = run->plan.do_not_retry;
   if (translation->scrubbed) {
     (void)weir__translation_message(translation->visible, options->message_ref ? REFERENCE : NULL,
-                                    translation->message, sizeof translation->message);
+                                    translation->message);
   }
 }
 

@@ -31,10 +31,10 @@
 WEIR_MUST_CHECK enum weir_error weir__translation_layer_new(const struct weir_allocator *allocator,
                                                             weir_interceptor **layer_out);
 
-/* The message of a scrubbed failure. `reference` NULL = without one. Writes at most `out_size`
- * bytes, the terminating zero included, and returns the length of what was written. */
-size_t weir__translation_message(grpc_status_code visible, const char *reference, char *out,
-                                 size_t out_size);
+/* The message of a scrubbed failure, terminated; returns its length. `reference` is one as
+ * weir__reference_make makes it; NULL = without one. */
+size_t weir__translation_message(grpc_status_code visible, const char *reference,
+                                 char out[WEIR__TRANSLATION_MESSAGE_BYTES]);
 
 /* What a message that is cut ends with: U+2026. */
 #define WEIR__TRANSLATION_CUT "\xe2\x80\xa6"

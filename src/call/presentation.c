@@ -188,8 +188,8 @@ static void scrub_status(weir_call *call, const struct weir_event *event) {
   char message[WEIR__TRANSLATION_MESSAGE_BYTES];
   bool with_reference = make_reference(call, event);
   log_failure(call);
-  size_t size = weir__translation_message(
-      call->plan.visible_code, with_reference ? call->reference : NULL, message, sizeof message);
+  size_t size = weir__translation_message(call->plan.visible_code,
+                                          with_reference ? call->reference : NULL, message);
   grpc_slice details;
   bool has_details = rebuild_details(call, message, size, &details);
   set_details(call, message, size);

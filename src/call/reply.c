@@ -46,8 +46,7 @@ void weir_reply_status(const struct weir_call_report *report, struct weir_reply 
   size_t n_metadata = 0;
   memset(reply_out, 0, sizeof *reply_out);
   if (code != GRPC_STATUS_OK) {
-    length = weir__translation_message(code, reference_of(report), reply_out->message,
-                                       sizeof reply_out->message);
+    length = weir__translation_message(code, reference_of(report), reply_out->message);
     n_metadata = weir_reply_metadata(report, reply_out->trailing_metadata);
   }
   reply_out->details = grpc_slice_from_static_buffer(reply_out->message, length);

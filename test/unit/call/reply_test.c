@@ -119,7 +119,7 @@ static void every_code_has_the_words_of_a_boundary(void **state) {
     struct weir_reply reply;
     grpc_op op;
     reply_make(&report, &reply, &op);
-    (void)weir__translation_message((grpc_status_code)code, REFERENCE, expected, sizeof expected);
+    (void)weir__translation_message((grpc_status_code)code, REFERENCE, expected);
     assert_int_equal(op.data.send_status_from_server.status, code);
     assert_message(&op, expected);
   }
