@@ -32,6 +32,7 @@ struct breaker_layer {
   weir_interceptor base;
   const struct weir_allocator *allocator;
   const char *name;
+  size_t name_size;
   struct weir_breaker_options options;
   struct breakers *breakers; /* NULL = they have never been switched on */
 
@@ -253,6 +254,7 @@ static enum weir_error layer_new(const struct weir_breaker_options *options, con
   layer->base.vtable = known.enabled ? &breaker_vtable : &off_vtable;
   layer->allocator = allocator;
   layer->name = name;
+  layer->name_size = strlen(name);
   layer->options = known;
   *layer_out = layer;
   return WEIR_OK;
@@ -341,32 +343,40 @@ enum weir_error weir__breaker_layer_know_named(weir_interceptor *self, const cha
   return error;
 }
 
-static void name_set(struct weir__breaker_name *name, const char *text, size_t size) {
-  name->size = size < WEIR__BREAKER_NAME_BYTES ? size : WEIR__BREAKER_NAME_BYTES;
-  memcpy(name->text, text, name->size);
-  name->text[name->size] = '\0';
+static struct weir_bytes name_of(const char *text, size_t size) {
+  return (struct weir_bytes){
+      .data = text, .size = size < WEIR__BREAKER_NAME_BYTES ? size : WEIR__BREAKER_NAME_BYTES};
 }
 
 /* Of the breaker that all calls have, or those beyond the bound. */
-static void name_set_shared(const struct breaker_layer *layer, enum weir_breaker_scope scope,
-                            struct weir__breaker_name *name) {
-  const char *text = scope == WEIR_BREAKER_SCOPE_CHANNEL ? layer->name : SHARED_NAME;
-  name_set(name, text, strlen(text));
+static struct weir_bytes shared_name_of(const struct breaker_layer *layer,
+                                        enum weir_breaker_scope scope) {
+  return scope == WEIR_BREAKER_SCOPE_CHANNEL ? name_of(layer->name, layer->name_size)
+                                             : name_of(SHARED_NAME, sizeof SHARED_NAME - 1);
 }
 
-void weir__breaker_layer_name(weir_interceptor *self, const struct weir_plan *plan,
-                              struct weir__breaker_name *name_out) {
+void weir__breaker_name_set(struct weir__breaker_name *name, struct weir_bytes text) {
+  name->size = text.size;
+  memcpy(name->text, text.data, text.size);
+  name->text[text.size] = '\0';
+}
+
+static void name_set_shared(const struct breaker_layer *layer, enum weir_breaker_scope scope,
+                            struct weir__breaker_name *name) {
+  weir__breaker_name_set(name, shared_name_of(layer, scope));
+}
+
+struct weir_bytes weir__breaker_layer_name(weir_interceptor *self, const struct weir_plan *plan) {
   const struct breaker_layer *layer = layer_of(self);
   const struct weir__breaker_entry *entry = plan->breaker_entry;
   if (entry == NULL) {
-    name_set(name_out, "", 0);
-  } else if (entry->kind == WEIR__BREAKER_SHARED) {
-    name_set_shared(layer, layer->options.scope, name_out);
-  } else {
-    name_set(
-        name_out, plan->path,
-        weir__breaker_registry_key_size(&layer->breakers->registry, plan->path, plan->path_size));
+    return name_of("", 0);
   }
+  if (entry->kind == WEIR__BREAKER_SHARED) {
+    return shared_name_of(layer, layer->options.scope);
+  }
+  return name_of(plan->path, weir__breaker_registry_key_size(&layer->breakers->registry, plan->path,
+                                                             plan->path_size));
 }
 
 /* Completes the names that the registry does not know. */
@@ -407,7 +417,7 @@ enum weir_error weir__breaker_layer_override(weir_interceptor *self, const char 
   if (entry != NULL) {
     const struct weir_plan plan = {.path = path, .path_size = path_size, .breaker_entry = entry};
     struct weir__breaker_name name;
-    weir__breaker_layer_name(self, &plan, &name);
+    weir__breaker_name_set(&name, weir__breaker_layer_name(self, &plan));
     overridden(context, &name, override, &view);
   }
   return error;

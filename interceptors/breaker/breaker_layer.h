@@ -13,6 +13,7 @@
 #include <weir/channel.h>
 #include <weir/error.h>
 #include <weir/interceptor.h>
+#include <weir/log.h>
 #include <weir/policy.h>
 
 #include "src/decide/breaker_registry.h"
@@ -61,9 +62,12 @@ WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know(weir_interceptor *layer
 WEIR_MUST_CHECK enum weir_error weir__breaker_layer_know_named(weir_interceptor *layer,
                                                                const char *path, size_t path_size);
 
-/* What the breaker is called that a call has gone through, or was refused by; empty = none. */
-void weir__breaker_layer_name(weir_interceptor *layer, const struct weir_plan *plan,
-                              struct weir__breaker_name *name_out);
+/* What the breaker is called that a call has gone through, or was refused by, of which
+ * WEIR__BREAKER_NAME_BYTES at most; empty = none. Borrowed as the layer and the plan's path are. */
+struct weir_bytes weir__breaker_layer_name(weir_interceptor *layer, const struct weir_plan *plan);
+
+/* Copies such a name. */
+void weir__breaker_name_set(struct weir__breaker_name *name, struct weir_bytes text);
 
 /* Told of each breaker that an override has found otherwise, and which one that was: another thread
  * may have said a later word. Without a lock. */

@@ -28,7 +28,8 @@ bool weir__breaker_news_take(weir_call *call, const struct weir_outcome *outcome
       .origin = outcome != NULL ? outcome->origin : WEIR_ORIGIN_PEER,
       .override = WEIR_BREAKER_OVERRIDE_NONE, /* under any other, no call changes anything */
   };
-  weir__breaker_layer_name(call->rules->stack.breaker, plan, &news_out->name);
+  weir__breaker_name_set(&news_out->name,
+                         weir__breaker_layer_name(call->rules->stack.breaker, plan));
   return true;
 }
 

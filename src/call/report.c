@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "interceptors/breaker/breaker_layer.h"
+#include "src/base/zero.h"
 #include "src/call/call.h"
 #include "src/call/fallback.h"
 
@@ -41,13 +42,48 @@ static void report_attempts(const weir_call *call, struct weir_call_report *repo
   }
 }
 
-static void report_breaker_name(const weir_call *call, char name_out[WEIR_REPORT_NAME_BYTES]) {
+static void report_breaker_name(const weir_call *call, struct weir_call_report *report) {
   weir_interceptor *breaker = call->rules->stack.breaker;
   if (breaker != NULL) {
-    struct weir__breaker_name name;
-    weir__breaker_layer_name(breaker, &call->plan, &name);
-    memcpy(name_out, name.text, name.size + 1);
+    struct weir_bytes name = weir__breaker_layer_name(breaker, &call->plan);
+    memcpy(report->breaker_name, name.data, name.size);
   }
+}
+
+/* Fills in a whole report. */
+static void report_write(const weir_call *call, struct weir_call_report *report) {
+  weir__zero(report, sizeof *report);
+  report->size = sizeof *report;
+  report->code = call->plan.visible_code;
+  report->raw_code = call->outcome.code;
+  report->origin = call->outcome.origin;
+  report->blames = call->outcome.blames;
+  report->deadline_bound = call->outcome.deadline_bound;
+  report->reason = call->plan.reason;
+  report->breaker_state = call->plan.breaker_state;
+  report->n_attempts = call->n_sent;
+  report->next_probe_in_ns = call->plan.next_probe_in_ns;
+  report->fallback_source = weir__fallback_source(call);
+  memcpy(report->reference, call->reference, sizeof report->reference);
+  report->do_not_retry = call->plan.do_not_retry;
+  report->caller_may_retry = caller_may_retry(call);
+  report->deadline_clamped = call->plan.deadline_clamped;
+  report->fallback_result = (enum weir_fallback_result)call->fallback_result;
+  report->breaker_refusal = call->plan.breaker_refusal;
+  report->breaker_generation = call->plan.breaker_generation;
+  report_breaker_name(call, report);
+  report_times(call, report);
+  report_attempts(call, report);
+}
+
+/* For a program that was compiled with an older header. Apart, so that others need none of its
+ * stack. */
+__attribute__((noinline)) static void report_write_part(const weir_call *call,
+                                                        struct weir_call_report *report_out) {
+  struct weir_call_report report;
+  report_write(call, &report);
+  report.size = report_out->size;
+  memcpy(report_out, &report, report.size);
 }
 
 enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_report *report_out) {
@@ -58,29 +94,10 @@ enum weir_error weir_call_get_report(const weir_call *call, struct weir_call_rep
   if ((atomic_load_explicit(&call->state, memory_order_acquire) & WEIR__CALL_ENDED) == 0) {
     return WEIR_ERROR_UNAVAILABLE;
   }
-  struct weir_call_report report = {
-      .code = call->plan.visible_code,
-      .raw_code = call->outcome.code,
-      .origin = call->outcome.origin,
-      .blames = call->outcome.blames,
-      .deadline_bound = call->outcome.deadline_bound,
-      .reason = call->plan.reason,
-      .breaker_state = call->plan.breaker_state,
-      .n_attempts = call->n_sent,
-      .next_probe_in_ns = call->plan.next_probe_in_ns,
-      .fallback_source = weir__fallback_source(call),
-      .do_not_retry = call->plan.do_not_retry,
-      .caller_may_retry = caller_may_retry(call),
-      .deadline_clamped = call->plan.deadline_clamped,
-      .fallback_result = (enum weir_fallback_result)call->fallback_result,
-      .breaker_refusal = call->plan.breaker_refusal,
-      .breaker_generation = call->plan.breaker_generation,
-  };
-  report_breaker_name(call, report.breaker_name);
-  memcpy(report.reference, call->reference, sizeof report.reference);
-  report_times(call, &report);
-  report_attempts(call, &report);
-  report.size = report_out->size < sizeof report ? report_out->size : sizeof report;
-  memcpy(report_out, &report, report.size);
+  if (report_out->size >= sizeof *report_out) {
+    report_write(call, report_out);
+  } else {
+    report_write_part(call, report_out);
+  }
   return WEIR_OK;
 }

@@ -559,7 +559,7 @@ static void layer_without_memory_leaves_nothing(void **state) {
 
 static const char *name_of(struct call *call) {
   static struct weir__breaker_name name;
-  weir__breaker_layer_name(call->layer, &call->plan, &name);
+  weir__breaker_name_set(&name, weir__breaker_layer_name(call->layer, &call->plan));
   assert_int_equal(strlen(name.text), name.size);
   return name.text;
 }

@@ -448,7 +448,7 @@ static void another_scope_has_breakers_of_its_own(void **state) {
   calls(f, next, PATH, 4, &unavailable, T0);
   assert_true(may_resume(&old, f, T0));
   struct weir__breaker_name name;
-  weir__breaker_layer_name(layer, &old.plan, &name);
+  weir__breaker_name_set(&name, weir__breaker_layer_name(layer, &old.plan));
   assert_string_equal(name.text, NAME);
   call_end(&old, f, &unavailable, T0);
   layer_end(layer);
