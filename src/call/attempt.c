@@ -7,6 +7,8 @@
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 
+#include "src/call/slice.h"
+
 grpc_op weir__attempt_op(struct weir__attempt *attempt, const grpc_op *op) {
   grpc_op own = *op;
   switch (op->op) {
@@ -53,8 +55,8 @@ void weir__attempt_drop_response(struct weir__attempt *attempt) {
     grpc_byte_buffer_destroy(attempt->message);
     attempt->message = NULL;
   }
-  grpc_slice_unref(attempt->details);
-  attempt->details = grpc_empty_slice();
+  weir__slice_unref(&attempt->details);
+  attempt->details = weir__slice_empty();
   if (attempt->error_string != NULL) {
     free_text(&attempt->error_string);
   }

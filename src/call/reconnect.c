@@ -30,6 +30,9 @@ static bool is_probe_near(const struct weir_plan *plan, int64_t lead_ns) {
 }
 
 void weir__reconnect_for_probe(weir_call *call, int64_t now_ns) {
+  if (call->plan.next_probe_in_ns > MAX_LEAD_NS) {
+    return; /* so with nearly all calls that are refused */
+  }
   struct weir__reconnect *reconnect = &call->environment->reconnect;
   int64_t lead_ns = lead_ns_of(call->rules->policy);
   if (!is_probe_near(&call->plan, lead_ns)) {

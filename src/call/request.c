@@ -26,6 +26,9 @@ void weir__request_init(struct weir__request *request, const struct weir__batch 
 }
 
 static bool budget_take(struct weir__replay_budget *budget, size_t n_bytes, size_t max_bytes) {
+  if (n_bytes == 0) {
+    return true; /* nothing is taken, and no other thread met */
+  }
   weir__replay_budget_take(budget, n_bytes);
   if (!weir__replay_budget_fits(budget, max_bytes)) {
     weir__replay_budget_give(budget, n_bytes);
@@ -73,7 +76,9 @@ void weir__request_fini(struct weir__request *request, struct weir__replay_budge
   if (!request->kept) {
     return;
   }
-  weir__replay_budget_give(budget, request->n_bytes);
+  if (request->n_bytes > 0) {
+    weir__replay_budget_give(budget, request->n_bytes);
+  }
   for (size_t i = 0; i < request->n_slices; i++) {
     grpc_slice_unref(request->slices[i]);
   }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/outcome/outcome.h"
 
+#include <string.h>
+
 #include <grpc/slice.h>
 
 #include <weir/clock.h>
@@ -352,19 +354,17 @@ static grpc_status_code local_code(const struct weir__local_end *end) {
 }
 
 void weir__outcome_local(const struct weir__local_end *end, struct weir_outcome *outcome_out) {
-  struct weir_outcome outcome = {
-      .code = local_code(end),
-      .origin = end->origin,
-      .deadline_bound = end->deadline_bound,
-      .sent_to_peer = end->attempted ? WEIR_SENT_TO_PEER_MAYBE : WEIR_SENT_TO_PEER_NO,
-      .started_at_ns = end->started_at_ns,
-      .ended_at_ns = end->ended_at_ns,
-  };
-  outcome_judge(&outcome);
+  memset(outcome_out, 0, sizeof *outcome_out);
+  outcome_out->code = local_code(end);
+  outcome_out->origin = end->origin;
+  outcome_out->deadline_bound = end->deadline_bound;
+  outcome_out->sent_to_peer = end->attempted ? WEIR_SENT_TO_PEER_MAYBE : WEIR_SENT_TO_PEER_NO;
+  outcome_out->started_at_ns = end->started_at_ns;
+  outcome_out->ended_at_ns = end->ended_at_ns;
+  outcome_judge(outcome_out);
   if (end->origin == WEIR_ORIGIN_LOCAL_DEADLINE) {
-    deadline_refine(end->attempted, true, &outcome);
+    deadline_refine(end->attempted, true, outcome_out);
   }
-  *outcome_out = outcome;
 }
 
 bool weir_outcome_is_retryable(const struct weir_outcome *outcome) {
