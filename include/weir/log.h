@@ -62,8 +62,10 @@ struct weir_log_record {
   struct weir_bytes details;      /* grpc-status-details-bin, decoded from base64 */
   struct weir_bytes error_string; /* the core's, or weir's where it ended the call itself */
   enum weir_log_event event;
-  int64_t at_ns;           /* of the event, on the monotonic clock */
-  int64_t time_unix_ns;    /* the same for people, on the wall clock: since 1970 in UTC */
+  int64_t at_ns; /* of the event, on the monotonic clock */
+  /* the same for people, on the wall clock: since 1970 in UTC. When that is set, a failed call is told
+   * by what it said before for a millisecond at most */
+  int64_t time_unix_ns;
   struct weir_bytes trace; /* traceparent of the request that was being served; empty = none */
   const char *text;        /* of an event that is no failed call; "" otherwise */
   enum weir_fallback_result fallback_result; /* as in the call's report */

@@ -66,10 +66,14 @@ static grpc_call_error check_op(const grpc_op *op, unsigned claims) {
 
 /* The order of the core's own slots does not matter, only which types share one. */
 static const uint8_t slots[N_OP_TYPES] = {
-    [GRPC_OP_SEND_INITIAL_METADATA] = 0,  [GRPC_OP_SEND_MESSAGE] = WEIR__SEND_SLOT,
-    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = 2, [GRPC_OP_SEND_STATUS_FROM_SERVER] = 2,
-    [GRPC_OP_RECV_INITIAL_METADATA] = 3,  [GRPC_OP_RECV_MESSAGE] = WEIR__RECEIVE_SLOT,
-    [GRPC_OP_RECV_STATUS_ON_CLIENT] = 5,  [GRPC_OP_RECV_CLOSE_ON_SERVER] = 5,
+    [GRPC_OP_SEND_INITIAL_METADATA] = WEIR__HEADERS_SLOT,
+    [GRPC_OP_SEND_MESSAGE] = WEIR__SEND_SLOT,
+    [GRPC_OP_SEND_CLOSE_FROM_CLIENT] = WEIR__CLOSE_SLOT,
+    [GRPC_OP_SEND_STATUS_FROM_SERVER] = WEIR__CLOSE_SLOT,
+    [GRPC_OP_RECV_INITIAL_METADATA] = WEIR__METADATA_SLOT,
+    [GRPC_OP_RECV_MESSAGE] = WEIR__RECEIVE_SLOT,
+    [GRPC_OP_RECV_STATUS_ON_CLIENT] = WEIR__STATUS_SLOT,
+    [GRPC_OP_RECV_CLOSE_ON_SERVER] = WEIR__STATUS_SLOT,
 };
 
 /* A batch's operations by type; NULL = there is none of that type. */
@@ -152,4 +156,22 @@ grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned clai
       .recv_status = sorted.by_type[GRPC_OP_RECV_STATUS_ON_CLIENT],
   };
   return GRPC_CALL_OK;
+}
+
+grpc_call_error weir__batch_of_unary(const grpc_op ops[WEIR__N_CLIENT_OPS],
+                                     struct weir__batch *batch_out) {
+  const grpc_op *headers = &ops[WEIR__HEADERS_SLOT];
+  *batch_out = (struct weir__batch){
+      .ops = ops,
+      .n_ops = WEIR__N_CLIENT_OPS,
+      .op_types = WEIR__UNARY_OPS | WEIR__OP_BIT(GRPC_OP_RECV_INITIAL_METADATA),
+      .slot = WEIR__HEADERS_SLOT,
+      .send_initial_metadata = headers,
+      .send_message = &ops[WEIR__SEND_SLOT],
+      .recv_initial_metadata = &ops[WEIR__METADATA_SLOT],
+      .recv_message = &ops[WEIR__RECEIVE_SLOT],
+      .recv_status = &ops[WEIR__STATUS_SLOT],
+  };
+  return check_metadata(headers->data.send_initial_metadata.metadata,
+                        headers->data.send_initial_metadata.count);
 }

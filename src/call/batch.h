@@ -20,9 +20,13 @@
 
 #define WEIR__OP_BIT(type) ((uint8_t)(1u << (type)))
 
-/* Of batches that begin with a message. */
+/* The slots, by the operation that a batch begins with. */
+#define WEIR__HEADERS_SLOT 0 /* GRPC_OP_SEND_INITIAL_METADATA */
 #define WEIR__SEND_SLOT 1
+#define WEIR__CLOSE_SLOT 2
+#define WEIR__METADATA_SLOT 3 /* GRPC_OP_RECV_INITIAL_METADATA */
 #define WEIR__RECEIVE_SLOT 4
+#define WEIR__STATUS_SLOT 5
 
 /* A unary call's operations. The initial metadata may be left to weir. */
 #define WEIR__UNARY_OPS                                                                \
@@ -58,5 +62,10 @@ struct weir__batch {
  * GRPC_CALL_ERROR, wherever it stands: 1.51 aborts if it comes first and ignores it elsewhere. */
 grpc_call_error weir__batch_read(const grpc_op *ops, size_t n_ops, unsigned claims,
                                  struct weir__batch *batch_out);
+
+/* The same for the operations of a unary call that weir itself makes, one of each type and in the
+ * order of their slots: only the application's metadata can be wrong. */
+grpc_call_error weir__batch_of_unary(const grpc_op ops[WEIR__N_CLIENT_OPS],
+                                     struct weir__batch *batch_out);
 
 #endif /* WEIR_SRC_CALL_BATCH_H */

@@ -99,3 +99,11 @@ void weir__breaker_news_tell(const struct weir__environment *environment,
   }
   log_change(environment, &news->change);
 }
+
+void weir__breaker_news_pass_on(weir_call *call, const struct weir_outcome *outcome,
+                                int64_t at_ns) {
+  struct weir__breaker_news news;
+  if (weir__breaker_news_take(call, outcome, at_ns, &news)) {
+    weir__breaker_news_tell(call->environment, &news);
+  }
+}

@@ -30,4 +30,7 @@ bool weir__breaker_news_take(weir_call *call, const struct weir_outcome *outcome
 void weir__breaker_news_tell(const struct weir__environment *environment,
                              struct weir__breaker_news *news);
 
+/* Takes and tells what the hook that has just returned has changed; the plan says that it has. */
+void weir__breaker_news_pass_on(weir_call *call, const struct weir_outcome *outcome, int64_t at_ns);
+
 #endif /* WEIR_SRC_CALL_BREAKER_NEWS_H */

@@ -8,6 +8,7 @@
 
 #include "src/base/allocator.h"
 #include "src/call/backoff.h"
+#include "src/call/slice.h"
 #include "src/call/stream.h"
 #include "src/call/stream_timer.h"
 #include "src/fallback/asking.h"
@@ -34,7 +35,6 @@ const struct weir_method_policy *weir__call_method_policy(const weir_call *call)
 
 void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns) {
   struct weir_plan *plan = &call->plan;
-  memset(plan, 0, sizeof *plan);
   if (call->inbound != NULL) {
     plan->inbound = call->detached ? &call->inbound->detached_facts : &call->inbound->facts;
     plan->outer_owns_retries = call->inbound->has_retry_owner;
@@ -80,7 +80,6 @@ weir_call *weir__call_new(const struct weir__call_arguments *arguments) {
     call->propagation_mask = arguments->propagation_mask;
   }
   call->method = grpc_slice_ref(arguments->method);
-  call->attempt.details = grpc_empty_slice();
   call->backoff.on_due = weir__backoff_on_due;
   weir__call_init_plan(call, arguments->deadline_at_ns);
   return call;
@@ -106,7 +105,7 @@ static void call_free(weir_call *call) {
   weir__call_drop_request(call);
   weir__attempt_fini(&call->attempt, transport);
   weir__parent_watch_free(call);
-  grpc_slice_unref(call->method);
+  weir__slice_unref(&call->method);
   /* relaxed: the last share has been given back */
   weir__call_extras_free(atomic_load_explicit(&call->extras, memory_order_relaxed),
                          environment->allocator);
@@ -151,15 +150,25 @@ void weir_call_ref(weir_call *call) {
                             memory_order_relaxed); /* the caller has a share already */
 }
 
+/* Gives a share back. True: it was the last. Who has the only one shares with nobody who could take
+ * another, and needs no locked step. */
+static bool is_last_share(atomic_uint *n_shares) {
+  /* acquire, and acq_rel: all that was done with the call comes before its end */
+  return atomic_load_explicit(n_shares, memory_order_acquire) == 1 ||
+         atomic_fetch_sub_explicit(n_shares, 1, memory_order_acq_rel) == 1;
+}
+
 void weir_call_unref(weir_call *call) {
-  if (atomic_fetch_sub_explicit(&call->n_app_refs, 1, memory_order_acq_rel) != 1) {
+  if (!is_last_share(&call->n_app_refs)) {
     return;
   }
   unsigned state = atomic_load_explicit(&call->state, memory_order_acquire);
   if ((state & WEIR__CALL_STARTED) != 0 && (state & WEIR__CALL_ENDED) == 0) {
     (void)weir_call_cancel(call, NULL);
   }
-  weir__call_release(call);
+  if (is_last_share(&call->n_refs)) {
+    weir__call_end_of_life(call);
+  }
 }
 
 /* --- attempts --- */

@@ -127,7 +127,7 @@ struct weir_call {
   uint32_t propagation_mask;
   bool clamp_counted;      /* the channel's counter knows of plan.deadline_clamped */
   bool detached;           /* from `inbound`, whose deadline does not bind it */
-  bool blocking;           /* see weir__call_start_blocking; set until it is over at once */
+  bool unshared;           /* see weir__call_start_blocking */
   uint8_t fallback_result; /* an enum weir_fallback_result; set before ENDED */
   grpc_slice method;
   _Atomic(struct weir__call_extras *) extras; /* NULL = none */
@@ -194,9 +194,21 @@ static inline const struct weir__cancellation *weir__call_cancellation(const wei
   return (state & WEIR__CALL_CANCELLED) != 0 ? call->cancellation : NULL;
 }
 
+/* Sets bits of the state, and returns what it was. release: what was done before, for who sees them;
+ * acquire: what others did who have set theirs */
+static inline unsigned weir__call_state_add(weir_call *call, unsigned bits) {
+  if (call->unshared) {
+    unsigned state = atomic_load_explicit(&call->state, memory_order_relaxed);
+    atomic_store_explicit(&call->state, state | bits, memory_order_relaxed);
+    return state;
+  }
+  return atomic_fetch_or_explicit(&call->state, bits, memory_order_acq_rel);
+}
+
 /* --- call.c --- */
 
-/* Makes the plan of a call that is not started, with the deadline that was given to it. */
+/* Makes the plan of a call that is not started, in zeroed memory, with the deadline that was given to
+ * it. */
 void weir__call_init_plan(weir_call *call, int64_t deadline_at_ns);
 
 /* Frees what was kept to be sent again. */
@@ -310,10 +322,13 @@ void weir__call_hand_over_ready(weir_call *call, struct weir__completion *comple
 
 /* --- start.c --- */
 
-/* weir_call_start_batch of a unary call in one batch, whose queue nobody but the calling thread
- * drains. `*over_out`: it was over at once, and what came of it is handed out; its tag does not
- * come. */
-grpc_call_error weir__call_start_blocking(weir_call *call, const grpc_op *ops, size_t n_ops,
+/* Starts a new call that only the calling thread knows of, with a batch by weir__batch_of_unary and
+ * the call as its tag. `*over_out`: it was over at once, and what came of it is handed out; its tag
+ * does not come. The queue is open, and only the calling thread drains it.
+ *
+ * Until it is sent, or another is asked, the call is unshared: the queue owes no tag, and no step
+ * has to be seen by others. On an error it can only be let go. */
+grpc_call_error weir__call_start_blocking(weir_call *call, const struct weir__batch *batch,
                                           bool *over_out);
 
 /* --- end.c: how a call ends, and what the caller sees of it --- */

@@ -9,12 +9,13 @@
 #include "src/call/call.h"
 #include "src/call/fallback.h"
 #include "src/call/presentation.h"
+#include "src/call/slice.h"
 #include "src/call/stream.h"
 
 /* The layers hear of the end, and of nothing after it: what a fallback answers is none of theirs. */
 static void settle(weir_call *call, const struct weir_event *event) {
   const struct weir__stack *stack = &call->rules->stack;
-  if (weir__call_keeps_time(call)) {
+  if (call->n_sent > 0 && weir__call_keeps_time(call)) {
     weir__queue_expire_never(call->queue, call);
   }
   /* Of the call: a backoff may have followed its last attempt. */
@@ -26,9 +27,8 @@ static void settle(weir_call *call, const struct weir_event *event) {
   }
   weir__stack_release(stack, call->layer_states, event, &call->plan, call->n_admitted);
   call->n_admitted = 0;
-  struct weir__breaker_news news;
-  if (weir__breaker_news_take(call, &call->outcome, event->now_ns, &news)) {
-    weir__breaker_news_tell(call->environment, &news);
+  if (call->plan.breaker_changed) {
+    weir__breaker_news_pass_on(call, &call->outcome, event->now_ns);
   }
 }
 
@@ -41,26 +41,25 @@ static void let_go_of_parent(weir_call *call) {
   }
 }
 
-/* Puts weir's words in the place of a response that is not for the caller. */
-static void say_own_words(weir_call *call) {
+/* What has come is not for the caller. */
+static void drop_response(weir_call *call) {
   bool under_way = call->plan.shape == WEIR_CALL_SHAPE_STREAM && call->attempt.core != NULL &&
                    !weir__stream_is_between(call);
-  if (!under_way) { /* another thread may be handing it out */
+  if (call->n_sent > 0 && !under_way) { /* another thread may be handing it out */
     weir__attempt_drop_response(&call->attempt);
   }
-  weir__call_set_own_words(call);
 }
 
 void weir__call_conclude(weir_call *call, const struct weir_event *event) {
   let_go_of_parent(call);
   if (call->ended_here) {
-    say_own_words(call);
+    drop_response(call);
   }
   if (!weir__outcome_is_ok(&call->outcome)) {
     weir__call_present_failure(call, event);
   }
-  /* release: what was just made, for a thread that hands out another batch; acquire: that batch */
-  unsigned state = atomic_fetch_or_explicit(&call->state, WEIR__CALL_ENDED, memory_order_acq_rel);
+  /* With what was just made, for a thread that hands out another batch, or after that batch. */
+  unsigned state = weir__call_state_add(call, WEIR__CALL_ENDED);
   if ((state & WEIR__CALL_METADATA_AWAITED) != 0) {
     weir__queue_push_ready(call->queue, call->awaiting);
   }
@@ -110,7 +109,7 @@ static void hand_out_status(weir_call *call) {
   }
   *outputs->status = call->plan.visible_code;
   *outputs->details = call->attempt.details;
-  call->attempt.details = grpc_empty_slice();
+  call->attempt.details = weir__slice_empty();
   if (outputs->error_string != NULL && call->attempt.error_string != NULL) {
     *outputs->error_string = call->attempt.error_string;
     call->attempt.error_string = NULL;

@@ -17,10 +17,12 @@
 #include <weir/breaker_change.h>
 #include <weir/channel.h>
 #include <weir/clock.h>
+#include <weir/completion_queue.h>
 #include <weir/fallback.h>
 #include <weir/log.h>
 
 #include "src/call/replay_budget.h"
+#include "src/transport/transport.h"
 
 struct weir__fallbacks;         /* src/fallback/fallbacks.h */
 struct weir__registered_method; /* src/channel/registered_method.h */
@@ -46,14 +48,19 @@ struct weir__reconnect {
   _Atomic int64_t not_before_ns; /* the next one */
 };
 
+/* Queues kept for the next blocking calls: as many threads can call at once without making one. */
+#define WEIR__IDLE_QUEUES 32
+
 struct weir__environment {
   atomic_size_t n_refs;
   const struct weir_allocator *allocator;
+  const struct weir__transport *transport;
   const struct weir_random *random;
   const struct weir_log_sink *log;
   const struct weir_breaker_listener *breaker_listener; /* NULL = none */
   grpc_channel *channel;
   char *target;
+  size_t target_size;
   char *core_service_config; /* what the channel's first policy had for the core; NULL = nothing */
   enum weir_core_retries core_retries;
   bool signals_trusted; /* see wire_signals.h */
@@ -65,6 +72,10 @@ struct weir__environment {
   struct weir__fallbacks *fallbacks;                    /* NULL = there is no fallback */
   struct weir__environment *previous_claim; /* this and `next_claim`: src/channel/core_claims.c's */
   struct weir__environment *next_claim;
+  /* Every blocking call writes there, and every call reads what is above: not on one line of the
+   * cache. */
+  char padding[64];
+  _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
 };
 
 static inline void weir__environment_ref(struct weir__environment *environment) {
@@ -73,5 +84,11 @@ static inline void weir__environment_ref(struct weir__environment *environment) 
 }
 
 void weir__environment_unref(struct weir__environment *environment);
+
+/* A queue that the caller, who has a share, has for itself until it gives it back, empty. NULL when
+ * there is no memory. */
+weir_completion_queue *weir__environment_take_queue(struct weir__environment *environment);
+void weir__environment_give_queue(struct weir__environment *environment,
+                                  weir_completion_queue *queue);
 
 #endif /* WEIR_SRC_CALL_ENVIRONMENT_H */

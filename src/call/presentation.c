@@ -9,9 +9,10 @@
 
 #include "interceptors/translation/details.h"
 #include "interceptors/translation/translation.h"
+#include "src/base/zero.h"
 #include "src/call/call.h"
 #include "src/call/fallback.h"
-#include "src/time/clock.h"
+#include "src/call/slice.h"
 
 #define DETAILS_KEY "grpc-status-details-bin"
 
@@ -38,11 +39,27 @@ static struct weir_bytes trace_of(const weir_call *call) {
                                : (struct weir_bytes){.data = NULL, .size = 0};
 }
 
-/* Of an end that is weir's own it says what the message says, and may not have been made. */
-static struct weir_bytes error_string_of(const weir_call *call) {
-  return call->attempt.error_string == NULL && call->ended_here
-             ? bytes_of(&call->attempt.details)
-             : bytes_of_text(call->attempt.error_string);
+/* What weir says of an end that is its own: to the log, and where there is no boundary to the
+ * caller. */
+static const char *own_words(const weir_call *call) {
+  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
+  switch (call->outcome.origin) {
+  case WEIR_ORIGIN_LOCAL_DEADLINE:
+    return "the deadline is past";
+  case WEIR_ORIGIN_LOCAL_CANCEL:
+    return cancellation != NULL ? cancellation->description : "the call was cancelled";
+  case WEIR_ORIGIN_LOCAL_BREAKER:
+    return "refused by the circuit breaker";
+  case WEIR_ORIGIN_LOCAL_LIMIT:
+    return "a message is larger than the policy allows";
+  case WEIR_ORIGIN_LOCAL_SHUTDOWN:
+    return "the completion queue is shut down";
+  case WEIR_ORIGIN_PEER:
+  case WEIR_ORIGIN_TRANSPORT_CONNECT:
+  case WEIR_ORIGIN_TRANSPORT_RESET:
+    break;
+  }
+  return "";
 }
 
 /* Tells the log sink what the caller is not told. */
@@ -50,34 +67,39 @@ static void log_failure(const weir_call *call) {
   const struct weir__environment *environment = call->environment;
   const struct weir__transport *transport = weir__queue_transport(call->queue);
   const char *source = weir__fallback_source(call);
+  const struct weir_bytes own =
+      call->ended_here ? bytes_of_text(own_words(call)) : (struct weir_bytes){.data = NULL};
+  const struct weir_bytes target = {.data = environment->target, .size = environment->target_size};
   char *peer = call->attempt.core != NULL
                    ? transport->call_peer(transport->context, call->attempt.core)
                    : NULL;
-  struct weir_log_record record = {
-      .reference = call->reference,
-      .path = {.data = call->plan.path, .size = call->plan.path_size},
-      .target = environment->target,
-      .peer = bytes_of_text(peer != NULL ? peer : environment->target),
-      .raw_code = call->outcome.code,
-      .code = call->plan.visible_code,
-      .origin = call->outcome.origin,
-      .blames = call->outcome.blames,
-      .reason = call->plan.reason,
-      .n_attempts = call->n_sent,
-      .duration_ns = call->outcome.ended_at_ns - call->plan.started_at_ns,
-      .message = bytes_of(&call->attempt.details),
-      .details = find_details(&call->attempt.trailing_metadata),
-      .error_string = error_string_of(call),
-      .event = WEIR_LOG_CALL_FAILED,
-      .at_ns = call->outcome.ended_at_ns,
-      .time_unix_ns = weir__wall_clock_now_ns(),
-      .trace = trace_of(call),
-      .text = "",
-      .fallback_result = (enum weir_fallback_result)call->fallback_result,
-      .fallback_source = source != NULL ? source : "",
-  };
+  struct weir_log_record record;
+  weir__zero(&record, sizeof record);
+  record.reference = call->reference;
+  record.path = (struct weir_bytes){.data = call->plan.path, .size = call->plan.path_size};
+  record.target = environment->target;
+  record.peer = peer != NULL ? bytes_of_text(peer) : target;
+  record.raw_code = call->outcome.code;
+  record.code = call->plan.visible_code;
+  record.origin = call->outcome.origin;
+  record.blames = call->outcome.blames;
+  record.reason = call->plan.reason;
+  record.n_attempts = call->n_sent;
+  record.duration_ns = call->outcome.ended_at_ns - call->plan.started_at_ns;
+  record.message = call->ended_here ? own : bytes_of(&call->attempt.details);
+  record.details = find_details(&call->attempt.trailing_metadata);
+  record.error_string = call->ended_here ? own : bytes_of_text(call->attempt.error_string);
+  record.event = WEIR_LOG_CALL_FAILED;
+  record.at_ns = call->outcome.ended_at_ns;
+  record.time_unix_ns = weir__queue_wall_clock_ns(call->queue, record.at_ns);
+  record.trace = trace_of(call);
+  record.text = "";
+  record.fallback_result = (enum weir_fallback_result)call->fallback_result;
+  record.fallback_source = source != NULL ? source : "";
   environment->log->write(environment->log->context, &record);
-  gpr_free(peer);
+  if (peer != NULL) {
+    gpr_free(peer);
+  }
 }
 
 /* The elements belong to the core's call, so dropping one frees nothing. */
@@ -100,8 +122,9 @@ void weir__call_filter_metadata(const weir_call *call, grpc_metadata_array *arra
 }
 
 static void set_details(weir_call *call, const char *text, size_t size) {
-  grpc_slice_unref(call->attempt.details);
-  call->attempt.details = grpc_slice_from_copied_buffer(text, size);
+  weir__slice_unref(&call->attempt.details);
+  call->attempt.details = grpc_slice_malloc(size);
+  memcpy(GRPC_SLICE_START_PTR(call->attempt.details), text, size);
 }
 
 /* A call in one batch has said already whether it wants one; a stream may ask after its end. */
@@ -112,39 +135,20 @@ static bool wants_error_string(const weir_call *call) {
 static void set_error_string(weir_call *call, const char *text) {
   void *old = NULL;
   memcpy(&old, &call->attempt.error_string, sizeof old);
-  gpr_free(old);
+  if (old != NULL) {
+    gpr_free(old);
+  }
   call->attempt.error_string = wants_error_string(call) ? gpr_strdup(text) : NULL;
 }
 
-/* What weir says of an end that is its own, on a channel that is no boundary. */
-static const char *own_words(const weir_call *call) {
-  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
-  switch (call->outcome.origin) {
-  case WEIR_ORIGIN_LOCAL_DEADLINE:
-    return "the deadline is past";
-  case WEIR_ORIGIN_LOCAL_CANCEL:
-    return cancellation != NULL ? cancellation->description : "the call was cancelled";
-  case WEIR_ORIGIN_LOCAL_BREAKER:
-    return "refused by the circuit breaker";
-  case WEIR_ORIGIN_LOCAL_LIMIT:
-    return "a message is larger than the policy allows";
-  case WEIR_ORIGIN_LOCAL_SHUTDOWN:
-    return "the completion queue is shut down";
-  case WEIR_ORIGIN_PEER:
-  case WEIR_ORIGIN_TRANSPORT_CONNECT:
-  case WEIR_ORIGIN_TRANSPORT_RESET:
-    break;
-  }
-  return "";
-}
-
-void weir__call_set_own_words(weir_call *call) {
+/* In the place of what came. */
+static void set_own_words(weir_call *call) {
   const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   const char *words = own_words(call);
   if (cancellation != NULL && words == cancellation->description) {
     set_details(call, words, strlen(words));
   } else {
-    grpc_slice_unref(call->attempt.details);
+    weir__slice_unref(&call->attempt.details);
     call->attempt.details = grpc_slice_from_static_buffer(words, strlen(words));
   }
   set_error_string(call, words);
@@ -214,7 +218,7 @@ static void bound_message(weir_call *call) {
   grpc_slice bounded = grpc_slice_malloc(fit + sizeof cut - 1);
   memcpy(GRPC_SLICE_START_PTR(bounded), message.data, fit);
   memcpy(GRPC_SLICE_START_PTR(bounded) + fit, cut, sizeof cut - 1);
-  grpc_slice_unref(call->attempt.details);
+  weir__slice_unref(&call->attempt.details);
   call->attempt.details = bounded;
 }
 
@@ -240,6 +244,9 @@ void weir__call_present_failure(weir_call *call, const struct weir_event *event)
   } else if (call->plan.scrubbed) {
     scrub_status(call, event);
   } else {
+    if (call->ended_here) {
+      set_own_words(call);
+    }
     bound_message(call);
   }
 }

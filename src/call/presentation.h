@@ -13,9 +13,6 @@
  * boundary the log is told the truth first. */
 void weir__call_present_failure(weir_call *call, const struct weir_event *event);
 
-/* What came back is none of an attempt's: weir's own words for the end are the status's. */
-void weir__call_set_own_words(weir_call *call);
-
 /* Leaves only what the policy lets through a boundary. */
 void weir__call_filter_metadata(const weir_call *call, grpc_metadata_array *array);
 

@@ -84,8 +84,9 @@ void weir__rules_take_down(struct weir__rules_place *place, struct weir__rules *
 
 /* A share of the rules in force, of which there have to be some. Any thread. */
 static inline struct weir__rules *weir__rules_take(struct weir__rules_place *place) {
-  /* acquire: pairs with weir__rules_replace; what the rules are was written before */
-  uint64_t word = atomic_fetch_add_explicit(&place->word, 1, memory_order_acquire);
+  /* acquire: pairs with weir__rules_replace; what the rules are was written before. release: it was
+   * the last that the caller wanted of the place, which may be freed once they are replaced. */
+  uint64_t word = atomic_fetch_add_explicit(&place->word, 1, memory_order_acq_rel);
   struct weir__rules *rules = weir__rules_of_word(word);
   if ((word & WEIR__RULES_MANY) != 0) {
     weir__rules_take_down(place, rules);

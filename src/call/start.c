@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <assert.h>
 #include <sched.h>
 #include <string.h>
 
@@ -121,16 +122,16 @@ static struct weir__completion *completion_of(weir_call *call, const struct weir
                                                        : &call->stream->batches[batch->slot];
 }
 
-/* The batch's tag is owed from here on. */
-static grpc_call_error begin(weir_call *call, const struct weir__batch *batch, void *tag,
-                             const struct weir__completion_ops *ops) {
+/* The batch's tag is owed from here on, but for an unshared call's. */
+static inline grpc_call_error begin(weir_call *call, const struct weir__batch *batch, void *tag,
+                                    const struct weir__completion_ops *ops) {
   struct weir__completion *completion = completion_of(call, batch);
   completion->ops = ops;
   completion->slot = batch->slot;
   completion->op_types = batch->op_types;
   completion->core_op_types = batch->op_types;
   completion->ok = false;
-  enum weir_error error = weir__call_begin_batch(call, completion, tag);
+  enum weir_error error = call->unshared ? WEIR_OK : weir__call_begin_batch(call, completion, tag);
   if (error != WEIR_OK) {
     return weir__call_error_of(error);
   }
@@ -158,6 +159,14 @@ static void plan_owner(weir_call *call, const struct weir__batch *batch) {
   }
 }
 
+/* An unshared call is not over at once: its tag is owed from here on. Its queue is open. */
+static void share(weir_call *call) {
+  enum weir_error error = weir__call_begin_batch(call, &call->batch, call);
+  assert(error == WEIR_OK);
+  (void)error;
+  call->unshared = false;
+}
+
 /* Asks the layers, and makes the first attempt. `*refused_out`: the call ended here, with
  * call->outcome. */
 static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *batch,
@@ -183,9 +192,8 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
   if (call->plan.breaker_state != WEIR_BREAKER_CLOSED) {
     weir__reconnect_for_probe(call, event->now_ns);
   }
-  struct weir__breaker_news news;
-  if (weir__breaker_news_take(call, NULL, event->now_ns, &news)) {
-    weir__breaker_news_tell(call->environment, &news);
+  if (call->plan.breaker_changed) {
+    weir__breaker_news_pass_on(call, NULL, event->now_ns);
   }
   if (call->plan.deadline_clamped && !call->clamp_counted) {
     call->clamp_counted = true; /* a first batch that comes to nothing may be followed by another */
@@ -196,6 +204,9 @@ static grpc_call_error first_attempt(weir_call *call, const struct weir__batch *
     return GRPC_CALL_OK;
   }
   *refused_out = false;
+  if (call->unshared) {
+    share(call);
+  }
   call->attempt.deadline_at_ns = weir__call_attempt_deadline_at_ns(call, event->now_ns);
   call->attempt.core = weir__call_create_core(call, call->attempt.deadline_at_ns);
   weir__call_begin_attempt(call, event->now_ns);
@@ -221,6 +232,7 @@ static void undo_first(weir_call *call, const struct weir_event *event, int64_t 
   weir__queue_expire_never(call->queue, call);
   weir__call_drop_request(call);
   memset(&call->request, 0, sizeof call->request); /* whose shape is not known any more */
+  memset(&call->plan, 0, sizeof call->plan);
   weir__call_init_plan(call, deadline_at_ns);
   call->n_sent = 0;
   /* A canceller, or a look through the times, may be about to read the attempt; afterwards it is
@@ -228,7 +240,6 @@ static void undo_first(weir_call *call, const struct weir_event *event, int64_t 
   weir__queue_lock(call->queue);
   struct weir__attempt attempt = call->attempt;
   memset(&call->attempt, 0, sizeof call->attempt);
-  call->attempt.details = grpc_empty_slice();
   atomic_fetch_and(&call->state, ~(unsigned)WEIR__CALL_STARTED);
   weir__queue_unlock(call->queue);
   weir__attempt_fini(&attempt, weir__queue_transport(call->queue));
@@ -243,16 +254,14 @@ static void end_unsent(weir_call *call, struct weir__completion *completion,
   bool has_ended = true;
   if (call->plan.shape == WEIR_CALL_SHAPE_ONE_BATCH) {
     /* Before: when a fallback is asked, the call may be over as soon as that has begun. */
-    atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
+    (void)weir__call_state_add(call, WEIR__CALL_STARTED);
     has_ended = weir__call_end_or_ask(call, event);
   } else {
     weir__call_end(call, event);
     atomic_fetch_or_explicit(&call->state, WEIR__CALL_STARTED, memory_order_release);
   }
-  if (has_ended && call->blocking) {
-    grpc_event event_of_nobody;
-    call->blocking = false;
-    weir__queue_hand_out(call->queue, completion, &event_of_nobody);
+  if (has_ended && call->unshared) {
+    (void)weir__call_hand_out(call, completion->op_types, true);
   } else if (has_ended) {
     weir__queue_push_ready(call->queue, completion);
   }
@@ -394,11 +403,17 @@ grpc_call_error weir_call_start_batch(weir_call *call, const grpc_op *ops, size_
   return start_batch(call, ops, nops, tag);
 }
 
-grpc_call_error weir__call_start_blocking(weir_call *call, const grpc_op *ops, size_t n_ops,
+grpc_call_error weir__call_start_blocking(weir_call *call, const struct weir__batch *batch,
                                           bool *over_out) {
-  call->blocking = true;
-  grpc_call_error error = start_batch(call, ops, n_ops, call);
-  *over_out = !call->blocking;
-  call->blocking = false;
+  unsigned claims = claims_of(batch);
+  call->unshared = call->environment->fallbacks == NULL; /* which may be asked by other threads */
+  atomic_store_explicit(&call->claims, claims, memory_order_relaxed);
+  (void)weir__call_state_add(call, WEIR__CALL_STARTING);
+  grpc_call_error error = start_first(call, batch, call);
+  *over_out = error == GRPC_CALL_OK && call->unshared;
+  if (*over_out) {
+    call->unshared = false;
+    atomic_store_explicit(&call->claims, claims & WEIR__ONCE_OPS, memory_order_relaxed);
+  }
   return error;
 }

@@ -14,6 +14,7 @@
 #include "src/call/breaker_news.h"
 #include "src/call/call.h"
 #include "src/call/inbound.h"
+#include "src/call/slice.h"
 #include "src/channel/core_claims.h"
 #include "src/channel/registered_method.h"
 #include "src/channel/swap.h"
@@ -100,6 +101,57 @@ static bool core_args_init(const grpc_channel_args *args,
   return true;
 }
 
+/* --- queues for blocking calls --- */
+
+weir_completion_queue *weir__environment_take_queue(struct weir__environment *environment) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    if (atomic_load_explicit(&environment->idle_queues[i], memory_order_relaxed) != NULL) {
+      /* acquire: pairs with the release in give; what the thread before did with the queue */
+      weir_completion_queue *queue =
+          atomic_exchange_explicit(&environment->idle_queues[i], NULL, memory_order_acquire);
+      if (queue != NULL) {
+        return queue;
+      }
+    }
+  }
+  return weir__queue_new(&(struct weir__queue_options){.allocator = environment->allocator,
+                                                       .clock = NULL,
+                                                       .transport = environment->transport,
+                                                       .type = GRPC_CQ_NEXT,
+                                                       .slab_blocks = BLOCKING_SLAB_BLOCKS});
+}
+
+static void queue_end(weir_completion_queue *queue) {
+  weir_completion_queue_shutdown(queue);
+  while (weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+         GRPC_QUEUE_SHUTDOWN) {
+    /* what is left are wake-ups */
+  }
+  weir_completion_queue_destroy(queue);
+}
+
+void weir__environment_give_queue(struct weir__environment *environment,
+                                  weir_completion_queue *queue) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    weir_completion_queue *none = NULL;
+    if (atomic_compare_exchange_strong_explicit(&environment->idle_queues[i], &none, queue,
+                                                memory_order_release, memory_order_relaxed)) {
+      return;
+    }
+  }
+  queue_end(queue);
+}
+
+static void idle_queues_end(struct weir__environment *environment) {
+  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
+    weir_completion_queue *queue =
+        atomic_load_explicit(&environment->idle_queues[i], memory_order_relaxed);
+    if (queue != NULL) {
+      queue_end(queue);
+    }
+  }
+}
+
 /* --- life --- */
 
 void weir__environment_unref(struct weir__environment *environment) {
@@ -107,6 +159,7 @@ void weir__environment_unref(struct weir__environment *environment) {
   if (atomic_fetch_sub_explicit(&environment->n_refs, 1, memory_order_acq_rel) != 1) {
     return;
   }
+  idle_queues_end(environment);
   weir__registered_methods_free(environment);
   if (environment->channel != NULL) {
     weir__core_unclaim(environment);
@@ -155,7 +208,8 @@ static struct weir__environment *environment_new(const char *target,
   atomic_init(&environment->replay_budget.n_overflows, 0);
   atomic_init(&environment->reconnect.not_before_ns, INT64_MIN);
   counters_init(&environment->counters);
-  environment->target = weir__copy_text(allocator, target, strlen(target));
+  environment->target_size = strlen(target);
+  environment->target = weir__copy_text(allocator, target, environment->target_size);
   if (options->fallback != NULL) {
     environment->fallbacks = weir__fallbacks_new(options->fallback, allocator);
   }
@@ -186,7 +240,7 @@ enum weir_error weir__channel_new(const char *target, const struct weir__transpo
   atomic_init(&channel->n_refs, 1);
   (void)pthread_mutex_init(&channel->guarded.mutex, NULL);
   channel->environment = environment;
-  channel->transport = transport;
+  environment->transport = transport;
   enum weir_error error = weir__channel_begin_policy(channel, options->policy);
   if (error != WEIR_OK) {
     weir__channel_undo(channel);
@@ -278,15 +332,6 @@ weir_channel *weir_lame_client_channel_create(const char *target, grpc_status_co
   return channel;
 }
 
-static void queue_end(weir_completion_queue *queue) {
-  weir_completion_queue_shutdown(queue);
-  while (weir_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
-         GRPC_QUEUE_SHUTDOWN) {
-    /* what is left are wake-ups */
-  }
-  weir_completion_queue_destroy(queue);
-}
-
 void weir__channel_ref(weir_channel *channel) {
   /* relaxed: the caller has a share already */
   atomic_fetch_add_explicit(&channel->n_refs, 1, memory_order_relaxed);
@@ -297,45 +342,11 @@ void weir_channel_destroy(weir_channel *channel) {
   if (atomic_fetch_sub_explicit(&channel->n_refs, 1, memory_order_acq_rel) != 1) {
     return;
   }
-  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
-    weir_completion_queue *queue = atomic_exchange(&channel->idle_queues[i], NULL);
-    if (queue != NULL) {
-      queue_end(queue);
-    }
-  }
   struct weir__environment *environment = channel->environment;
   weir__rules_replace(&channel->rules, NULL);
   (void)pthread_mutex_destroy(&channel->guarded.mutex);
   weir__free(environment->allocator, channel);
   weir__environment_unref(environment);
-}
-
-/* --- queues for blocking calls --- */
-
-weir_completion_queue *weir__channel_take_queue(weir_channel *channel) {
-  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
-    if (atomic_load_explicit(&channel->idle_queues[i], memory_order_relaxed) != NULL) {
-      weir_completion_queue *queue = atomic_exchange(&channel->idle_queues[i], NULL);
-      if (queue != NULL) {
-        return queue;
-      }
-    }
-  }
-  return weir__queue_new(&(struct weir__queue_options){.allocator = channel->environment->allocator,
-                                                       .clock = NULL,
-                                                       .transport = channel->transport,
-                                                       .type = GRPC_CQ_NEXT,
-                                                       .slab_blocks = BLOCKING_SLAB_BLOCKS});
-}
-
-void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue) {
-  for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
-    weir_completion_queue *none = NULL;
-    if (atomic_compare_exchange_strong(&channel->idle_queues[i], &none, queue)) {
-      return;
-    }
-  }
-  queue_end(queue);
 }
 
 /* --- calls --- */
@@ -366,6 +377,37 @@ static void bind(struct weir__call_arguments *arguments, weir_inbound *inbound,
   }
 }
 
+/* With rules that are taken over when the call is made. `inbound` NULL = the thread's. */
+static weir_call *call_new_bound(struct weir__call_arguments *arguments, weir_inbound *inbound,
+                                 enum weir_inbound_bond bond) {
+  inbound = inbound != NULL ? inbound : weir_inbound_current();
+  if (inbound != NULL) {
+    bind(arguments, inbound, bond);
+  }
+  weir_call *call = weir__call_new(arguments);
+  if (call != NULL && arguments->detached) {
+    weir__call_counter_bump(&arguments->rules->environment->counters.n_detached_calls);
+  }
+  return call;
+}
+
+weir_call *weir__blocking_call_new(const struct weir__blocking_call *blocking) {
+  struct weir__call_arguments arguments;
+  arguments.rules = blocking->rules;
+  arguments.queue = blocking->queue;
+  arguments.parent = NULL;
+  arguments.propagation_mask = 0;
+  arguments.method = grpc_slice_from_copied_string(blocking->method);
+  arguments.host = NULL;
+  arguments.extras = NULL;
+  arguments.deadline_at_ns = blocking->deadline_at_ns;
+  arguments.inbound = NULL;
+  arguments.detached = false;
+  weir_call *call = call_new_bound(&arguments, blocking->inbound, blocking->bond);
+  weir__slice_unref(&arguments.method);
+  return call;
+}
+
 /* `registered`: whose call it is, NULL = of none. */
 static weir_call *call_create(weir_channel *channel, struct weir__call_arguments *arguments,
                               const struct weir__registered_method *registered,
@@ -375,21 +417,14 @@ static weir_call *call_create(weir_channel *channel, struct weir__call_arguments
                           !weir__inbound_bond_is_known(known.inbound_bond))) {
     return NULL;
   }
-  weir_inbound *inbound = known.inbound != NULL ? known.inbound : weir_inbound_current();
-  if (inbound != NULL) {
-    bind(arguments, inbound, known.inbound_bond);
-  }
   arguments->rules = weir__rules_take(&channel->rules);
   if (registered != NULL) {
     arguments->extras = weir__rules_registered(arguments->rules, registered->nth);
   }
-  weir_call *call = weir__call_new(arguments);
+  weir_call *call = call_new_bound(arguments, known.inbound, known.inbound_bond);
   if (call == NULL) {
     weir__rules_release(arguments->rules);
     return NULL;
-  }
-  if (arguments->detached) {
-    weir__call_counter_bump(&channel->environment->counters.n_detached_calls);
   }
   if (is_half_a_census(arguments)) {
     (void)weir_call_cancel_with_status(

@@ -15,19 +15,14 @@
 #include "src/call/rules.h"
 #include "src/transport/transport.h"
 
-/* Queues kept for the next blocking calls: as many threads can call at once without making one. */
-#define WEIR__IDLE_QUEUES 32
-
 struct weir_channel {
-  atomic_size_t n_refs;           /* the application's, and one for each blocking call under way */
+  atomic_size_t n_refs;           /* the application's, and those of who watches its policy */
   struct weir__rules_place rules; /* of the calls that are made now */
   struct weir__environment *environment;
-  const struct weir__transport *transport;
   struct {
     pthread_mutex_t mutex; /* of who swaps the policy, or registers a method; no call takes it */
     uint32_t n_registered;
   } guarded;
-  _Atomic(weir_completion_queue *) idle_queues[WEIR__IDLE_QUEUES];
 };
 
 /* Makes a channel whose core's is still to come. `options` is complete (not NULL), and
@@ -52,12 +47,20 @@ bool weir__channel_log_is_usable(const struct weir_log_sink *log);
 /* So would a listener that can't be told. NULL = none. */
 bool weir__channel_listener_is_usable(const struct weir_breaker_listener *listener);
 
-/* A share of the channel for a blocking call, which may outlast the application's. */
+/* A share of the channel, which may outlast the application's. */
 void weir__channel_ref(weir_channel *channel);
 
-/* A queue that the caller, who has a share, has for itself until it gives it back, empty. NULL when
- * there is no memory. */
-weir_completion_queue *weir__channel_take_queue(weir_channel *channel);
-void weir__channel_give_queue(weir_channel *channel, weir_completion_queue *queue);
+/* What a call is made of that blocks. */
+struct weir__blocking_call {
+  struct weir__rules *rules; /* a share; taken over when the call is made */
+  weir_completion_queue *queue;
+  const char *method;
+  int64_t deadline_at_ns;
+  weir_inbound *inbound;       /* NULL = the thread's ambient one, if there is one */
+  enum weir_inbound_bond bond; /* a known one */
+};
+
+/* NULL when there is no memory. */
+weir_call *weir__blocking_call_new(const struct weir__blocking_call *blocking);
 
 #endif /* WEIR_SRC_CHANNEL_CHANNEL_H */

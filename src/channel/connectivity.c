@@ -16,7 +16,7 @@ void weir_channel_watch_connectivity_state(weir_channel *channel,
                                            grpc_connectivity_state last_observed_state,
                                            gpr_timespec deadline, weir_completion_queue *cq,
                                            void *tag) {
-  const struct weir__transport *transport = channel->transport;
+  const struct weir__transport *transport = channel->environment->transport;
   transport->channel_watch(transport->context, channel->environment->channel, last_observed_state,
                            deadline, weir_completion_queue_core(cq), tag);
 }
@@ -34,7 +34,7 @@ void weir_channel_reset_connect_backoff(weir_channel *channel) {
 }
 
 char *weir_channel_get_target(weir_channel *channel) {
-  const struct weir__transport *transport = channel->transport;
+  const struct weir__transport *transport = channel->environment->transport;
   return transport->channel_target(transport->context, channel->environment->channel);
 }
 

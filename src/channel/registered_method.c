@@ -69,7 +69,7 @@ static struct weir__registered_method *method_new(const weir_channel *channel, c
 /* Whoever is given the method finds it in the rules in force, and in all that follow. */
 static struct weir__registered_method *add_locked(weir_channel *channel, const char *path,
                                                   const char *host) {
-  const struct weir__transport *transport = channel->transport;
+  const struct weir__transport *transport = channel->environment->transport;
   struct weir__environment *environment = channel->environment;
   struct weir__rules *rules = weir__rules_peek(&channel->rules);
   struct weir__registered_method *method = method_new(channel, path, host);

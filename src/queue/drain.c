@@ -213,12 +213,6 @@ static bool take_ready(weir_completion_queue *queue, grpc_event *event_out) {
   return true;
 }
 
-void weir__queue_hand_out(weir_completion_queue *queue, struct weir__completion *completion,
-                          grpc_event *event_out) {
-  completion->ops->deliver(completion, event_out);
-  weir__queue_settle(queue);
-}
-
 /* Whether it is the core's turn although something is ready. Relaxed: a turn sooner or later. */
 static bool take_turn_of_core(weir_completion_queue *queue) {
   if (atomic_load_explicit(&queue->n_ready_taken, memory_order_relaxed) < READY_IN_A_ROW) {

@@ -118,6 +118,11 @@ int64_t weir__queue_now_ns(const weir_completion_queue *queue) {
   return weir__clock_now_ns(queue->clock);
 }
 
+int64_t weir__queue_wall_clock_ns(const weir_completion_queue *queue, int64_t at_ns) {
+  return queue->clock == weir__clock_or_default(NULL) ? weir__wall_clock_at_ns(at_ns)
+                                                      : weir__wall_clock_now_ns();
+}
+
 void *weir__queue_block_take(weir_completion_queue *queue) {
   void *block = weir__slab_take(&queue->blocks);
   if (block != NULL) {

@@ -87,6 +87,10 @@ static inline bool weir__queue_open_add(struct weir__queue_head *head, uint64_t 
 
 int64_t weir__queue_now_ns(const weir_completion_queue *queue);
 
+/* What the wall clock said at `at_ns` of the queue's clock, just now; by another clock than the
+ * system's, what it says. */
+int64_t weir__queue_wall_clock_ns(const weir_completion_queue *queue, int64_t at_ns);
+
 /* A zeroed block of WEIR__QUEUE_BLOCK_BYTES, or NULL. */
 void *weir__queue_block_take(weir_completion_queue *queue);
 void weir__queue_block_give(weir_completion_queue *queue, void *block);
@@ -109,10 +113,6 @@ void weir__queue_abandon(weir_completion_queue *queue);
 /* A batch has ended without the core: hand out its tag. Any thread, also from within on_event,
  * deliver and on_due; no lock is held. */
 void weir__queue_push_ready(weir_completion_queue *queue, struct weir__completion *completion);
-
-/* The same where only the calling thread drains the queue: the event is handed out here and now. */
-void weir__queue_hand_out(weir_completion_queue *queue, struct weir__completion *completion,
-                          grpc_event *event_out);
 
 /* A batch of the engine's own, that no tag of the application's belongs to. The core is given the
  * address of its completion, whose on_event answers false.

@@ -14,6 +14,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/slice.h>
+#include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
 #include <weir/weir.h>
@@ -300,6 +301,80 @@ static void a_refused_request_leaves_the_reply_empty(void **state) {
   close_both(&ways);
 }
 
+/* A program of a newer version has a longer request. */
+static void what_is_asked_for_beyond_what_is_known_is_refused(void **state) {
+  (void)state;
+  struct pair_of_ways ways = open_both(answer_as_asked, NULL);
+  struct {
+    struct weir_unary_request known;
+    uint64_t more;
+  } newer = {.known = WEIR_UNARY_REQUEST_INIT, .more = 1};
+  struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
+  newer.known.size = sizeof newer;
+  newer.known.method = METHOD;
+  newer.known.message = message_of("hello");
+  assert_int_equal(weir_unary(ways.channel, &newer.known, &reply), WEIR_ERROR_UNSUPPORTED);
+  newer.more = 0;
+  assert_int_equal(weir_unary(ways.channel, &newer.known, &reply), WEIR_OK);
+  assert_int_equal(reply.code, GRPC_STATUS_OK);
+  assert_true(message_is(reply.message, "hello"));
+  weir_unary_reply_fini(&reply);
+  grpc_byte_buffer_destroy(newer.known.message);
+  close_both(&ways);
+}
+
+static void ask(weir_channel *channel, struct weir_unary_reply *reply) {
+  struct weir_unary_request request = WEIR_UNARY_REQUEST_INIT;
+  request.method = METHOD;
+  request.message = message_of("hello");
+  assert_int_equal(weir_unary(channel, &request, reply), WEIR_OK);
+  grpc_byte_buffer_destroy(request.message);
+}
+
+static const grpc_status_code unavailable = GRPC_STATUS_UNAVAILABLE;
+
+static void answer_code(void *context, const struct weir__test_served *served,
+                        struct weir__test_reply *reply) {
+  const struct answer answer = {.code = *(const grpc_status_code *)context};
+  answer_with(&answer, served, reply);
+}
+
+/* It was never sent, and its queue is the channel's. */
+static void a_refused_call_outlasts_its_channel(void **state) {
+  (void)state;
+  weir__test_server *server =
+      weir__test_server_new(answer_code, (void *)(uintptr_t)&unavailable, 0);
+  weir_channel *channel = channel_to(weir__test_server_port(server),
+                                     "{\"name\":\"e2e\",\"breaker\":{\"minRequests\":1,"
+                                     "\"openFor\":\"3600s\",\"maxOpenFor\":\"3600s\"}}");
+  struct weir_unary_reply replies[3] = {WEIR_UNARY_REPLY_INIT, WEIR_UNARY_REPLY_INIT,
+                                        WEIR_UNARY_REPLY_INIT};
+  for (size_t i = 0; i < COUNT_OF(replies); i++) {
+    ask(channel, &replies[i]);
+  }
+  weir_channel_destroy(channel);
+
+  assert_int_equal(replies[0].report.reason, WEIR_REASON_NO_RETRY_POLICY);
+  for (size_t i = 1; i < COUNT_OF(replies); i++) {
+    struct weir_call_report report = WEIR_CALL_REPORT_INIT;
+    assert_int_equal(weir_call_get_report(replies[i].call, &report), WEIR_OK);
+    assert_memory_equal(&report, &replies[i].report, sizeof report);
+    assert_int_equal(report.reason, WEIR_REASON_BREAKER_OPEN);
+    assert_int_equal(report.n_attempts, 0);
+    assert_string_equal(report.breaker_name, "e2e");
+    assert_int_equal(strlen(report.reference), WEIR_REFERENCE_LENGTH);
+    char *words = grpc_slice_to_c_string(replies[i].details);
+    assert_non_null(strstr(words, report.reference));
+    gpr_free(words);
+  }
+  assert_string_not_equal(replies[1].report.reference, replies[2].report.reference);
+  for (size_t i = 0; i < COUNT_OF(replies); i++) {
+    weir_unary_reply_fini(&replies[i]);
+  }
+  assert_int_equal(weir__test_server_n_calls(server), 1);
+  weir__test_server_release(server);
+}
+
 /* --- many threads --- */
 
 #define N_THREADS 16
@@ -483,6 +558,8 @@ int main(void) {
       cmocka_unit_test(messages_of_every_make_arrive_whole),
       cmocka_unit_test(a_channel_that_compresses_still_does),
       cmocka_unit_test(a_refused_request_leaves_the_reply_empty),
+      cmocka_unit_test(what_is_asked_for_beyond_what_is_known_is_refused),
+      cmocka_unit_test(a_refused_call_outlasts_its_channel),
       cmocka_unit_test(many_threads_call_over_one_channel),
       cmocka_unit_test(many_threads_share_breaker_and_throttle),
       cmocka_unit_test(a_blocking_call_goes_on_when_its_channel_is_destroyed),

@@ -70,13 +70,13 @@ static weir_channel *open_channel(struct wire *wire, int port,
 static void make_idle_queues(weir_channel *channel) {
   weir_completion_queue *queues[WEIR__IDLE_QUEUES];
   for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
-    queues[i] = weir__channel_take_queue(channel);
+    queues[i] = weir__environment_take_queue(channel->environment);
     void *block = queues[i] != NULL ? weir__queue_block_take(queues[i]) : NULL;
     check(block != NULL, "no queue");
     weir__queue_block_give(queues[i], block);
   }
   for (size_t i = 0; i < WEIR__IDLE_QUEUES; i++) {
-    weir__channel_give_queue(channel, queues[i]);
+    weir__environment_give_queue(channel->environment, queues[i]);
   }
 }
 
