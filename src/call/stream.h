@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <grpc/grpc.h>
@@ -94,6 +95,13 @@ struct weir__stream {
 };
 
 _Static_assert(sizeof(struct weir__stream) <= WEIR__QUEUE_BLOCK_BYTES, "it fits into a block");
+
+/* See weir__slab_owns. */
+_Static_assert(offsetof(struct weir__stream, batches) % 16 != 0 &&
+                   sizeof(struct weir__completion) % 16 == 0 &&
+                   offsetof(struct weir__stream, own) % 16 != 0 &&
+                   sizeof(struct weir__held) % 16 == 0,
+               "no tag is where a cache line begins");
 
 extern const struct weir__completion_ops weir__stream_ops;
 

@@ -87,16 +87,17 @@ bool weir__slab_walk_on(const struct weir__slab_pool *pool, struct weir__slab_wa
 /* Whether `address` is one of a block's, of any region of the pool. */
 bool weir__slab_is_owned(struct weir__slab_pool *pool, uintptr_t address);
 
-/* Whether `address` lies inside a block of the pool, and not where a cache line begins: the address
- * of the block itself is what its user shows to others, who may give it any meaning. Never
- * dereferences it. */
+/* Whether `address` lies inside a block of the pool, where a pointer may, and not where a cache line
+ * begins: the address of the block itself is what its user shows to others, who may give it any
+ * meaning, also with a mark in its lowest bits. Never dereferences it. */
 static inline bool weir__slab_owns(struct weir__slab_pool *pool, const void *address) {
   /* acquire: the region */
   const struct weir__slab_region *last =
       atomic_load_explicit(&pool->last_owned, memory_order_acquire);
   return ((uintptr_t)address - last->first < last->n_bytes ||
           weir__slab_is_owned(pool, (uintptr_t)address)) &&
-         (uintptr_t)address % WEIR__SLAB_LINE_BYTES != 0;
+         (uintptr_t)address % WEIR__SLAB_LINE_BYTES != 0 &&
+         (uintptr_t)address % sizeof(void *) == 0;
 }
 
 #endif /* WEIR_SRC_QUEUE_SLAB_H */

@@ -125,8 +125,10 @@ static void foreign_tags_pass_untouched_wherever_they_point(void **state) {
       f,
       f->queue,
       batch,                          /* as the address of a call */
-      (void *)((uintptr_t)batch - 1), /* the first block: before all of them */
-      (void *)((uintptr_t)batch + all_blocks_bytes + 1),
+      (void *)((uintptr_t)batch + 1), /* so, with a mark in its lowest bits */
+      (void *)((uintptr_t)batch + 7),
+      (void *)((uintptr_t)batch - sizeof(void *)), /* the first block: before all of them */
+      (void *)((uintptr_t)batch + all_blocks_bytes + sizeof(void *)),
   };
   for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
     foreign_post(f, foreign[i]);

@@ -18,6 +18,7 @@
 #define BLOCK_BYTES 1024
 #define N_BLOCKS WEIR__SLAB_MAX_BLOCKS
 #define N_MANY 100000
+#define MEMBER sizeof(void *) /* where a block has a member */
 
 /* --- one thread --- */
 
@@ -91,23 +92,25 @@ static void addresses_are_told_apart_without_reading_them(void **state) {
   } rows[] = {
       {"a block, as its user shows it", (uintptr_t)block, false},
       {"another, so", (uintptr_t)second, false},
-      {"behind the first byte", (uintptr_t)block + 1, true},
-      {"behind the first byte of another", (uintptr_t)second + 1, true},
-      {"inside a block", (uintptr_t)block + BLOCK_BYTES / 2 + 8, true},
+      {"a member", (uintptr_t)block + MEMBER, true},
+      {"a member of another", (uintptr_t)second + MEMBER, true},
+      {"a block, with a mark in its lowest bit", (uintptr_t)block + 1, false},
+      {"another, with all of its lowest three set", (uintptr_t)second + 7, false},
+      {"inside a block", (uintptr_t)block + BLOCK_BYTES / 2 + MEMBER, true},
       {"inside a block, where a cache line begins", (uintptr_t)block + BLOCK_BYTES / 2, false},
-      {"the end of a block", (uintptr_t)block + BLOCK_BYTES - 1, true},
+      {"the end of a block", (uintptr_t)block + BLOCK_BYTES - MEMBER, true},
       {"NULL", 0, false},
       {"a small integer", 1, false},
       {"a larger integer", 65537, false},
       {"the largest integer", UINTPTR_MAX, false},
       {"the stack", (uintptr_t)&pool, false},
       {"freed memory", freed_address, false},
-      {"in a block of another pool", (uintptr_t)foreign_block + 1, false},
-      {"the byte before the blocks", (uintptr_t)block - 1, false},
-      {"the last byte of the blocks", end - 1, true},
-      {"behind the blocks", end + 1, false},
+      {"in a block of another pool", (uintptr_t)foreign_block + MEMBER, false},
+      {"before the blocks", (uintptr_t)block - MEMBER, false},
+      {"the last of the blocks", end - MEMBER, true},
+      {"behind the blocks", end + MEMBER, false},
       {"a code address", (uintptr_t)addresses_are_told_apart_without_reading_them, false},
-      {"not an address of this machine", UINT64_C(0x8000000000000000) + (uintptr_t)block + 1,
+      {"not an address of this machine", UINT64_C(0x8000000000000000) + (uintptr_t)block + MEMBER,
        false},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -154,7 +157,7 @@ static void many_blocks_are_distinct_and_cost_little_more_than_themselves(void *
   for (size_t i = 0; i < N_MANY; i++) {
     blocks[i] = weir__slab_take(&pool);
     assert_non_null(blocks[i]);
-    assert_true(weir__slab_owns(&pool, (char *)blocks[i] + 1));
+    assert_true(weir__slab_owns(&pool, blocks[i] + MEMBER));
   }
   /* What the last growth may not have used yet is a sixteenth. */
   const size_t block_bytes = BLOCK_BYTES + 64 + 16;
@@ -199,7 +202,7 @@ static void running_out_of_memory_is_survived_at_every_growth(void **state) {
     void *one_more = weir__slab_take(&pool);
     assert_non_null(one_more);
     for (size_t i = 0; i < n_taken; i++) {
-      assert_true(weir__slab_owns(&pool, (char *)blocks[i] + 1));
+      assert_true(weir__slab_owns(&pool, (char *)blocks[i] + MEMBER));
       assert_ptr_not_equal(blocks[i], one_more);
       weir__slab_give(&pool, blocks[i]);
     }
@@ -305,7 +308,8 @@ static void *relay_give(void *context) {
     while ((block = atomic_exchange_explicit(&relay->handed[n % 64], NULL, memory_order_acquire)) ==
            NULL) {
     }
-    atomic_fetch_add(&relay->n_failures, weir__slab_owns(&relay->pool, (char *)block + 1) ? 0 : 1);
+    atomic_fetch_add(&relay->n_failures,
+                     weir__slab_owns(&relay->pool, (char *)block + MEMBER) ? 0 : 1);
     weir__slab_give(&relay->pool, block);
   }
   return NULL;
