@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "src/base/container_of.h"
+#include "src/queue/queue_state.h"
 #include "test/unit/queue/queue_fixture.h"
 
 /* Repetitions of a test whose interleaving is left to the scheduler. */
@@ -303,10 +304,10 @@ static grpc_event stillness_next(grpc_completion_queue *queue, gpr_timespec dead
                                  void *context) {
   (void)queue;
   struct stillness *stillness = context;
-  assert_int_equal(deadline.clock_type, GPR_CLOCK_MONOTONIC);
   if (stillness->shut_down) {
     return (grpc_event){.type = GRPC_QUEUE_SHUTDOWN, .success = 0, .tag = NULL};
   }
+  assert_int_equal(deadline.clock_type, GPR_CLOCK_MONOTONIC);
   int64_t until_ns = deadline.tv_sec * 1000000000 + deadline.tv_nsec;
   assert_true(stillness->n_waits < MAX_WAITS);
   stillness->waits_until_ns[stillness->n_waits++] = until_ns;
@@ -460,6 +461,109 @@ static void timers_of_both_kinds_are_due_in_one_order(void **state) {
     assert_int_equal(timers[i].fired_at_ns, due_ns[i]);
   }
   weir_completion_queue_destroy(queue);
+}
+
+/* --- a timer that another thread arms while one falls asleep --- */
+
+/* The other thread: it arms the timer at the nth look at the clock, and wakes a sleeper only when the
+ * first thread has got into the core. */
+struct intrusion {
+  struct stillness stillness; /* first: the context of its table */
+  weir_completion_queue *queue;
+  struct noted_timer far;
+  struct noted_timer near;
+  size_t n_looks_left;
+  bool is_to_wake;
+  void *ringing; /* the tag of the bell that is on its way */
+};
+
+static int64_t intrusion_now(void *context) {
+  struct intrusion *intrusion = context;
+  if (intrusion->n_looks_left > 0 && --intrusion->n_looks_left == 0) {
+    weir__queue_lock(intrusion->queue);
+    weir__queue_arm_locked(intrusion->queue, &intrusion->near.timer);
+    weir__queue_unlock(intrusion->queue);
+    intrusion->is_to_wake = true;
+  }
+  return stillness_now(&intrusion->stillness);
+}
+
+static grpc_event intrusion_next(grpc_completion_queue *core, gpr_timespec deadline,
+                                 void *context) {
+  struct intrusion *intrusion = context;
+  if (intrusion->is_to_wake) {
+    intrusion->is_to_wake = false;
+    weir__queue_wake_for_timer(intrusion->queue);
+  }
+  if (intrusion->ringing != NULL) {
+    grpc_event bell = {.type = GRPC_OP_COMPLETE, .success = 1, .tag = intrusion->ringing};
+    intrusion->ringing = NULL;
+    return bell;
+  }
+  return stillness_next(core, deadline, &intrusion->stillness);
+}
+
+static grpc_call *intrusion_bell_create(void *context, grpc_completion_queue *core) {
+  (void)core;
+  return context; /* not looked at */
+}
+
+static grpc_call_error intrusion_start_batch(grpc_call *call, const grpc_op *ops, size_t n_ops,
+                                             void *tag, void *context) {
+  struct intrusion *intrusion = context;
+  (void)call;
+  (void)ops;
+  assert_int_equal(n_ops, 0);
+  intrusion->ringing = tag;
+  return GRPC_CALL_OK;
+}
+
+static void intrusion_unref(void *context, grpc_call *call) {
+  (void)context;
+  (void)call;
+}
+
+static void far_on_due(struct weir__timer *timer, int64_t now_ns) {
+  struct intrusion *intrusion = WEIR__CONTAINER_OF(timer, struct intrusion, far.timer);
+  noted_on_due(timer, now_ns);
+  weir_completion_queue_shutdown(intrusion->queue);
+}
+
+static void intrusion_init(struct intrusion *intrusion, size_t at_look) {
+  memset(intrusion, 0, sizeof *intrusion);
+  intrusion->queue = stillness_init(&intrusion->stillness);
+  intrusion->stillness.clock.now_ns = intrusion_now;
+  intrusion->stillness.transport.queue_next = intrusion_next;
+  intrusion->stillness.transport.bell_create = intrusion_bell_create;
+  intrusion->stillness.transport.call_start_batch = intrusion_start_batch;
+  intrusion->stillness.transport.call_unref = intrusion_unref;
+  intrusion->far.timer = (struct weir__timer){.due_at_ns = 1000000, .on_due = far_on_due};
+  intrusion->near.timer = (struct weir__timer){.due_at_ns = 500, .on_due = noted_on_due};
+  weir__queue_lock(intrusion->queue);
+  weir__queue_arm_locked(intrusion->queue, &intrusion->far.timer);
+  weir__queue_unlock(intrusion->queue);
+  intrusion->n_looks_left = at_look;
+}
+
+/* Who falls asleep looks at the clock to see whether the timer that it knows is due, and, to measure
+ * its patience, when the deadline is not one of the monotonic clock. */
+static void a_nearer_timer_is_not_slept_past_whenever_it_is_armed(void **state) {
+  (void)state;
+  const gpr_timespec in_an_hour =
+      gpr_time_add(gpr_now(GPR_CLOCK_REALTIME), gpr_time_from_hours(1, GPR_TIMESPAN));
+  for (size_t at_look = 1; at_look <= 2; at_look++) {
+    for (int32_t n_drains_left = 0; n_drains_left < 2; n_drains_left++) {
+      struct intrusion intrusion;
+      intrusion_init(&intrusion, at_look);
+      /* 0: kept times are looked through first */
+      atomic_store(&intrusion.queue->expiry.n_drains_left, n_drains_left);
+      grpc_event event = weir_completion_queue_next(intrusion.queue, in_an_hour, NULL);
+      assert_int_equal(event.type, GRPC_QUEUE_SHUTDOWN);
+      assert_int_equal(intrusion.near.fired_at_ns, 500);
+      assert_int_equal(intrusion.far.fired_at_ns, 1000000);
+      weir_completion_queue_destroy(intrusion.queue);
+    }
+  }
 }
 
 /* --- threads --- */
@@ -749,6 +853,7 @@ int main(void) {
       CLAIM(a_timer_that_was_disarmed_is_not_due),
       CLAIM(shutdown_fires_what_is_armed_at_once),
       cmocka_unit_test(timers_bound_the_sleep_and_the_deadline_ends_the_wait),
+      cmocka_unit_test(a_nearer_timer_is_not_slept_past_whenever_it_is_armed),
       CLAIM(a_lasting_timer_lasts_until_the_last_tag_was_handed_out),
       cmocka_unit_test(timers_of_both_kinds_are_due_in_one_order),
       CLAIM(a_batch_that_ends_wakes_a_sleeper),
