@@ -45,7 +45,7 @@ static const struct text *message_of(grpc_status_code visible) {
   return &messages[index >= 0 && index < WEIR_N_STATUS_CODES ? index : GRPC_STATUS_UNKNOWN];
 }
 
-_Static_assert(sizeof CODE_PREFIX "RESOURCE_EXHAUSTED" REFERENCE_PREFIX "]" +
+_Static_assert(sizeof CODE_PREFIX "FAILED_PRECONDITION" REFERENCE_PREFIX "]" +
                        WEIR_REFERENCE_LENGTH <=
                    WEIR__TRANSLATION_MESSAGE_BYTES,
                "the longest message fits");
