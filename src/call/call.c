@@ -133,6 +133,7 @@ void weir__call_set_local_outcome(weir_call *call, enum weir_origin origin, int6
   weir__outcome_local(&end, &call->outcome);
   call->plan.visible_code = call->outcome.code;
   call->ended_here = true;
+  call->ended_as_told = origin == WEIR_ORIGIN_LOCAL_CANCEL && cancellation != NULL;
 }
 
 void weir__call_end_of_life(weir_call *call) {

@@ -145,6 +145,7 @@ struct weir_call {
   struct weir_outcome outcome; /* of the last attempt, then of the call */
   uint8_t n_admitted;          /* layers that are owed a release */
   uint8_t n_unsettled;         /* layers that have not heard of the outcome */
+  bool ended_as_told; /* with `cancellation`, which may also come too late for the outcome */
 
   struct weir__parent_watch *watch;  /* NULL = none */
   struct weir__completion *awaiting; /* see METADATA_AWAITED */

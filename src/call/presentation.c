@@ -42,12 +42,11 @@ static struct weir_bytes trace_of(const weir_call *call) {
 /* What weir says of an end that is its own: to the log, and where there is no boundary to the
  * caller. */
 static const char *own_words(const weir_call *call) {
-  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   switch (call->outcome.origin) {
   case WEIR_ORIGIN_LOCAL_DEADLINE:
     return "the deadline is past";
   case WEIR_ORIGIN_LOCAL_CANCEL:
-    return cancellation != NULL ? cancellation->description : "the call was cancelled";
+    return call->ended_as_told ? call->cancellation->description : "the call was cancelled";
   case WEIR_ORIGIN_LOCAL_BREAKER:
     return "refused by the circuit breaker";
   case WEIR_ORIGIN_LOCAL_LIMIT:
@@ -143,9 +142,8 @@ static void set_error_string(weir_call *call, const char *text) {
 
 /* In the place of what came. */
 static void set_own_words(weir_call *call) {
-  const struct weir__cancellation *cancellation = weir__call_cancellation(call);
   const char *words = own_words(call);
-  if (cancellation != NULL && words == cancellation->description) {
+  if (call->ended_as_told) { /* the words go with the call */
     set_details(call, words, strlen(words));
   } else {
     weir__slice_unref(&call->attempt.details);

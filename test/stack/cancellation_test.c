@@ -333,6 +333,42 @@ static void the_parents_cancellation_reaches_a_backoff(void **state) {
   f->transport.base.call_unref(&f->transport, parent);
 }
 
+/* Cancels a call, once, when its end lets go of its parent. */
+static struct late_canceller {
+  void (*cancel)(void *context, grpc_call *call, grpc_status_code code, const char *description);
+  weir_call *call; /* NULL = it was, or is not to be */
+} late_canceller;
+
+static void cancel_late(void *context, grpc_call *core, grpc_status_code code,
+                        const char *description) {
+  weir_call *call = late_canceller.call;
+  late_canceller.call = NULL;
+  late_canceller.cancel(context, core, code, description);
+  if (call != NULL) {
+    weir_call_cancel_with_status(call, GRPC_STATUS_ABORTED, "too late", NULL);
+  }
+}
+
+/* As another thread may. */
+static void a_cancellation_after_the_parents_changes_nothing(void **state) {
+  struct fixture *f = *state;
+  grpc_call *parent = scripted_transport_parent(&f->transport);
+  struct unary unary;
+  late_canceller = (struct late_canceller){.cancel = f->transport.base.call_cancel};
+  f->transport.base.call_cancel = cancel_late;
+  scripted_transport_always(&f->transport, 0, answer_unavailable);
+  start_with_parent(f, &unary, parent);
+  run_until(f, T0 + MS(10));
+  late_canceller.call = unary.call;
+  scripted_transport_cancel_parent(&f->transport, parent);
+  run_until_idle(f);
+
+  assert_null(late_canceller.call);
+  check_cancelled(&unary, GRPC_STATUS_CANCELLED, "the call was cancelled");
+  unary_fini(&unary);
+  f->transport.base.call_unref(&f->transport, parent);
+}
+
 static void a_retry_under_a_parent_leaves_nothing_behind(void **state) {
   struct fixture *f = *state;
   grpc_call *parent = scripted_transport_parent(&f->transport);
@@ -369,6 +405,7 @@ int main(void) {
       TEST(a_boundary_keeps_the_status_of_a_cancellation),
       TEST(the_parents_cancellation_reaches_an_attempt),
       TEST(the_parents_cancellation_reaches_a_backoff),
+      TEST(a_cancellation_after_the_parents_changes_nothing),
       TEST(a_retry_under_a_parent_leaves_nothing_behind),
   };
   return cmocka_run_group_tests_name("cancellation", tests, NULL, NULL);
