@@ -51,6 +51,25 @@ static void ask_again_and_again(struct trial *trial) {
   ask_with(trial, policy_retrying);
 }
 
+/* Nothing is sent, and the first call makes the queue of those that follow. */
+static void ask_and_be_refused(struct trial *trial) {
+  weir_channel *channel = lame_channel(policy_rich);
+  struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
+  assert_int_equal(weir_channel_set_breaker_override(channel, NULL, WEIR_BREAKER_OVERRIDE_OPEN),
+                   WEIR_OK);
+  trial_begin(trial);
+  enum weir_error error = ask(channel, &reply);
+  trial_end(trial);
+  trial_check_error(trial, error);
+  assert_int_equal(reply.call != NULL, error == WEIR_OK);
+  weir_unary_reply_fini(&reply);
+  assert_int_equal(ask(channel, &reply), WEIR_OK);
+  weir_channel_destroy(channel);
+  assert_int_equal(reply.report.reason, WEIR_REASON_BREAKER_OPEN);
+  assert_int_equal(reply.report.n_attempts, 0);
+  weir_unary_reply_fini(&reply);
+}
+
 static void end_a_reply(struct trial *trial) {
   weir_channel *channel = lame_channel(NULL);
   struct weir_unary_reply reply = WEIR_UNARY_REPLY_INIT;
@@ -65,6 +84,7 @@ static void end_a_reply(struct trial *trial) {
 const struct trial_row unary_rows[] = {
     {"weir_unary", TAKES_MEMORY, ask_at_a_boundary},
     {"weir_unary", TAKES_MEMORY, ask_again_and_again},
+    {"weir_unary", TAKES_MEMORY, ask_and_be_refused},
     {"weir_unary_reply_fini", TAKES_NOTHING, end_a_reply},
     TRIAL_ROWS_END,
 };
