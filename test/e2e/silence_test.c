@@ -300,7 +300,7 @@ static void giving_the_last_share_back_ends_every_call(void **state) {
 /* What has come of other calls by then is taken afterwards. */
 static void giving_it_back_sooner_ends_every_call_too(void **state) {
   (void)state;
-  for (size_t n_tags = 0; n_tags < N_VICTIMS; n_tags += N_VICTIMS / 5) {
+  for (size_t n_tags = 0; n_tags < N_VICTIMS; n_tags += N_VICTIMS / 2) {
     let_go_after(n_tags);
   }
 }
