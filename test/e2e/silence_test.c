@@ -355,9 +355,10 @@ static void an_answer_after_the_deadline_is_the_deadline(void **state) {
   static const struct odd_script scripts[] = {
       ODD_SCRIPT(ODD_DELAY_MS(101), ODD_TRAILERS(ODD_OK ODD_STATUS(1) "grpc-message " SECRET "\n")),
       ODD_SCRIPT(ODD_DELAY_MS(101), ODD_TRAILERS(ODD_OK ODD_STATUS(4) "grpc-message " SECRET "\n")),
-      ODD_SCRIPT(ODD_DELAY_MS(150), ODD_ONLY(14)),
-      ODD_SCRIPT(ODD_DELAY_MS(150), ODD_RST(8)),
-      ODD_SCRIPT(ODD_DELAY_MS(150), ODD_CLOSE),
+      /* Late enough for a thread that is kept waiting meanwhile. */
+      ODD_SCRIPT(ODD_DELAY_MS(500), ODD_ONLY(14)),
+      ODD_SCRIPT(ODD_DELAY_MS(500), ODD_RST(8)),
+      ODD_SCRIPT(ODD_DELAY_MS(500), ODD_CLOSE),
   };
   static struct seen seen;
   for (size_t i = 0; i < COUNT_OF(scripts); i++) {
